@@ -70,17 +70,15 @@ static const struct argp_option option_table[] = {
     {"data", KEY_DATA, "FILE", 0,
      "source TAB target on each line, of classification label TAB text; further columns are "
      "ignored. Of lm: text, documents separated by empty lines; may be given several times. Of "
-     "pictures: a directory with a "
-     "directory of pictures for every label, or an idx file of images beside its file of labels",
+     "pictures: a directory with a directory of pictures for every label, or an idx file of images "
+     "beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
     {"valid", KEY_VALID, "FILE", 0,
      "the same for validation: data that are not trained on. Default: see --hold-out", 0},
     {"hold-out", KEY_HOLD_OUT, "PERCENT", 0,
-     "of the data, for validation without --valid; 0 for none. Default: 1, of classification 10, "
-     "and "
-     "hundreds of pairs or tens of texts at least; none of pictures, or of fewer than some 100 "
-     "lines",
+     "of the data, for validation without --valid; 0 for none. At least hundreds of pairs or tens "
+     "of texts are held out, of fewer than some 100 lines none",
      0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,
@@ -98,11 +96,11 @@ static const struct argp_option option_table[] = {
      "directory of the run and its model; if it has a checkpoint, training resumes", 0},
     {"after", KEY_AFTER, "TIME", 0,
      "stop after 20e (epochs), 50Ku (updates) or 100Mt (target tokens), counted from the start of "
-     "the run; default: 20e",
+     "the run",
      0},
     {"save-freq", KEY_SAVE_FREQ, "TIME", 0, "between checkpoints; default: 500u", 0},
-    {"valid-freq", KEY_VALID_FREQ, "TIME", 0, "between validations; default: 1e", 0},
-    {"patience", KEY_PATIENCE, "N", 0, "stop after N validations without a better BLEU", 0},
+    {"valid-freq", KEY_VALID_FREQ, "TIME", 0, "between validations", 0},
+    {"patience", KEY_PATIENCE, "N", 0, "stop after N validations without a better score", 0},
     {"average", KEY_AVERAGE, "N", 0, "the model is the mean of the last N checkpoints; default: 1",
      0},
     {"weights", KEY_WEIGHTS, "TYPE", 0, "of model.safetensors: f32 (default) or bf16", 0},
@@ -111,18 +109,9 @@ static const struct argp_option option_table[] = {
     {"init", KEY_INIT, "DIR", 0,
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
      "trained by this command; of lm a GPT-2 or Llama, of classification a BERT or DistilBERT, "
-     "with "
-     "a config.json. The optimiser begins "
-     "anew; a resumed run does not read it",
+     "with a config.json. The optimiser begins anew; a resumed run does not read it",
      0},
-    {"preset", KEY_PRESET, "NAME", 0,
-     "tiny (128 wide, 4 heads, 2+2 layers, feed-forward 512), small (256, 4, 3+3, 1024; default) "
-     "or base (512, 8, 6+6, 2048), nano (64, 2, 2+2, 256); of lm nano (128, 4, 4, 512), tiny (256, "
-     "4, 6, 1024; default), small (512, 8, 8, 2048), base (768, 12, 12, 3072); of pictures nano "
-     "(64, 2, 4, 128), tiny (96, 3, 4, 192; default), small (192, 3, 6, 768), base (384, 6, 12, "
-     "1536); of classification tiny (128, 4, 2, 512; default), nano (64, 2, 2, 256), small (256, "
-     "4, 4, "
-     "1024), base (512, 8, 6, 2048); other options override its sizes",
+    {"preset", KEY_PRESET, "NAME", 0, "nano, tiny, small or base; other options override its sizes",
      0},
     {"arch", KEY_ARCH, "NAME", 0, "of lm: gpt2 (default) or llama", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
@@ -140,10 +129,7 @@ static const struct argp_option option_table[] = {
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
      0},
-    {"dropout", KEY_DROPOUT, "P", 0,
-     "default: 0.1, with --init that of the model; of lm and pictures 0, of "
-     "classification 0.1",
-     0},
+    {"dropout", KEY_DROPOUT, "P", 0, "with --init of a translator that of the model", 0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
      "most tokens of a sentence; longer ones are skipped, of classification cut; default: 256", 0},
     {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
@@ -155,29 +141,25 @@ static const struct argp_option option_table[] = {
     {"no-flip", KEY_NO_FLIP, NULL, 0, "do not mirror half of the pictures", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
     {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
-     "source and target tokens per batch; default: 4096, of lm 8192, of classification 1024; of "
-     "pictures these: 128",
-     0},
+     "source and target tokens per batch; of pictures these", 0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
-    {"lr", KEY_LR, "X", 0,
-     "peak learning rate; default: 0.001, with --init 0.0003, of lm 0.0001, of "
-     "classification 0.00005",
-     0},
+    {"lr", KEY_LR, "X", 0, "peak learning rate", 0},
     {"warmup", KEY_WARMUP, "N", 0,
      "updates until it is reached; default: 1000, but at most a tenth of the run that --after "
      "requests at its start",
      0},
     {"schedule", KEY_SCHEDULE, "NAME", 0,
-     "how the rate decays then: inverse-sqrt (default), with the square root of the updates, or "
-     "cosine, to --min-lr at the end of the run that --after requests at its start",
+     "how the rate decays then: inverse-sqrt, with the square root of the updates, or cosine, to "
+     "--min-lr at the end of the run that --after requests at its start",
      0},
     {"min-lr", KEY_MIN_LR, "X", 0, "the learning rate at the end of a cosine; default: 0", 0},
     {"beta1", KEY_BETA1, "X", 0, "AdamW's; default: 0.9", 0},
-    {"beta2", KEY_BETA2, "X", 0, "AdamW's; default: 0.98", 0},
-    {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's; default: 0", 0},
+    {"beta2", KEY_BETA2, "X", 0, "AdamW's", 0},
+    {"weight-decay", KEY_WEIGHT_DECAY, "X", 0, "AdamW's", 0},
     {"clip", KEY_CLIP, "X", 0, "clip gradients to this norm, 0 for none; default: 1", 0},
-    {"label-smoothing", KEY_SMOOTHING, "P", 0, "default: 0.1", 0},
+    {"label-smoothing", KEY_SMOOTHING, "P", 0,
+     "the probability that is spread over the other classes", 0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
      "type of the operands of products, f32 or bf16; weights stay f32. Default: bf16 at "
      "levels avx512bf16 and amx, else f32",
@@ -194,97 +176,12 @@ static const choice activation_choices[] = {{"relu", MH_RELU},
                                             {"silu", MH_SILU},
                                             {NULL, 0}};
 
-enum { PRESET_NONE, PRESET_NANO, PRESET_TINY, PRESET_SMALL, PRESET_BASE };
 static const choice preset_choices[] = {{"nano", PRESET_NANO},
                                         {"tiny", PRESET_TINY},
                                         {"small", PRESET_SMALL},
                                         {"base", PRESET_BASE},
                                         {NULL, 0}};
-static const choice task_choices[] = {{"translation", MH_TASK_TRANSLATION},
-                                      {"image-classification", MH_TASK_IMAGES},
-                                      {"lm", MH_TASK_LM},
-                                      {"classification", MH_TASK_CLASSIFICATION},
-                                      {NULL, 0}};
 static const choice arch_choices[] = {{"gpt2", MH_LM_GPT2}, {"llama", MH_LM_LLAMA}, {NULL, 0}};
-
-static void set_preset(mh_translator_config *model, mh_task_kind task, int preset)
-{
-    static const size_t sizes[][5][4] = {
-        [MH_TASK_TRANSLATION] = {[PRESET_NANO] = {64, 2, 2, 256},
-                                 [PRESET_TINY] = {128, 4, 2, 512},
-                                 [PRESET_SMALL] = {256, 4, 3, 1024},
-                                 [PRESET_BASE] = {512, 8, 6, 2048}},
-        [MH_TASK_IMAGES] = {[PRESET_NANO] = {64, 2, 4, 128},
-                            [PRESET_TINY] = {96, 3, 4, 192},
-                            [PRESET_SMALL] = {192, 3, 6, 768},
-                            [PRESET_BASE] = {384, 6, 12, 1536}},
-        [MH_TASK_LM] = {[PRESET_NANO] = {128, 4, 4, 512},
-                        [PRESET_TINY] = {256, 4, 6, 1024},
-                        [PRESET_SMALL] = {512, 8, 8, 2048},
-                        [PRESET_BASE] = {768, 12, 12, 3072}},
-        [MH_TASK_CLASSIFICATION] = {[PRESET_NANO] = {64, 2, 2, 256},
-                                    [PRESET_TINY] = {128, 4, 2, 512},
-                                    [PRESET_SMALL] = {256, 4, 4, 1024},
-                                    [PRESET_BASE] = {512, 8, 6, 2048}},
-    };
-    model->d_model = sizes[task][preset][0];
-    model->nhead = sizes[task][preset][1];
-    model->num_encoder_layers = model->num_decoder_layers = sizes[task][preset][2];
-    model->dim_feedforward = sizes[task][preset][3];
-}
-
-// What suits the other tasks: AdamW with decay, and a cosine.
-static void set_task(train *t)
-{
-    mh_train_options *o = &t->options;
-    if (o->task == MH_TASK_TRANSLATION)
-        return;
-    set_preset(&t->model, o->task, PRESET_TINY);
-    t->model.dropout = 0;
-    o->schedule = MH_SCHEDULE_COSINE;
-    if (o->task == MH_TASK_IMAGES) {
-        o->batch_tokens = 128;
-        o->weight_decay = 0.05;
-        o->beta2 = 0.999;
-        o->crop_padding = 2;
-        o->flip = true;
-    } else if (o->task == MH_TASK_CLASSIFICATION) {
-        t->model.dropout = 0.1F;
-        o->batch_tokens = 1024;
-        o->weight_decay = 0.01;
-        o->beta2 = 0.999;
-        o->label_smoothing = 0;
-        o->after = (mh_duration){5, MH_EPOCHS};
-    } else {
-        o->batch_tokens = 8192;
-        o->weight_decay = 0.1;
-        o->beta2 = 0.95;
-        o->label_smoothing = 0;
-        o->valid_every = (mh_duration){500, MH_UPDATES};
-    }
-}
-
-// Sizes that are not given are the model's; so are kinds.
-static void set_init(train *t)
-{
-    const mh_task_kind task = t->options.task;
-    const bool classifies = task == MH_TASK_CLASSIFICATION;
-    t->model = (mh_translator_config){.struct_size = sizeof t->model,
-                                      .dropout = classifies ? 0.1F : -1.0F};
-    t->options.learning_rate = classifies ? 5e-5 : task == MH_TASK_LM ? 1e-4 : 3e-4;
-}
-
-// A minute or two on two cores; nearly all numbers are translated correctly.
-static void set_example(train *t)
-{
-    mh_train_options *o = &t->options;
-    o->merges = 100;
-    set_preset(&t->model, MH_TASK_TRANSLATION, PRESET_TINY);
-    t->model.dropout = 0;
-    o->batch_tokens = 2048;
-    o->learning_rate = 3e-3;
-    o->after = (mh_duration){8, MH_EPOCHS};
-}
 
 static mh_duration parse_duration(struct argp_state *state, const char *option, const char *text)
 {
@@ -453,7 +350,7 @@ static error_t parse_task(int key, char *argument, struct argp_state *state)
     mh_train_options *o = &t->options;
     switch (key) {
     case KEY_TASK:
-        o->task = (mh_task_kind)parse_choice(state, "--task", argument, task_choices);
+        o->task = (mh_task_kind)parse_choice(state, "--task", argument, train_task_choices);
         return 0;
     case KEY_ARCH:
         t->only[MH_TASK_LM] = t->kind = "--arch";
@@ -538,75 +435,6 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     }
 }
 
-// A run is resumed with its recorded options, which are checked together with the others.
-static bool resumes(const train *t)
-{
-    const mh_train_options *o = &t->options;
-    return !o->data && !o->example && !t->record && train_record_exists(o->directory);
-}
-
-static void check_task(struct argp_state *state, const train *t)
-{
-    const mh_task_kind task = t->options.task;
-    for (int i = 0; task_choices[i].name; i++)
-        if (task_choices[i].value != (int)task && t->only[task_choices[i].value])
-            argp_error(state, "%s is for --task %s", t->only[task_choices[i].value],
-                       task_choices[i].name);
-    if (t->max_length && (task == MH_TASK_LM || task == MH_TASK_IMAGES))
-        argp_error(state, "--max-length is for sentences%s",
-                   task == MH_TASK_LM ? "; use --context" : "");
-    if (task == MH_TASK_TRANSLATION && t->layers)
-        argp_error(state, "--layers is for other tasks; use --encoder-layers and --decoder-layers");
-    if (task == MH_TASK_IMAGES && (t->text_only || t->init))
-        argp_error(state, "%s is for text", t->text_only ? t->text_only : "--init");
-}
-
-static void check_init(struct argp_state *state, const train *t)
-{
-    const mh_train_options *o = &t->options;
-    if (!o->init)
-        return;
-    if (o->example || o->tokenizer || t->merges)
-        argp_error(state, "%s is for a new model, and --init gives one",
-                   o->example     ? "--example"
-                   : o->tokenizer ? "--tokenizer"
-                                  : "--merges");
-    if (t->preset != PRESET_NONE || t->kind)
-        argp_error(state, "%s is for a new model, and --init gives one",
-                   t->kind ? t->kind : "--preset");
-}
-
-static void train_check_options(struct argp_state *state, train *t)
-{
-    const mh_train_options *o = &t->options;
-    check_task(state, t);
-    check_init(state, t);
-    if (!o->directory)
-        argp_error(state, "-o is missing: the directory for the run and its model");
-    if (resumes(t)) {
-        t->resumes = true;
-        return;
-    }
-    if (!o->data && !o->example)
-        argp_error(state, "--data is missing, %s%s; without data at hand try --example numbers",
-                   o->directory,
-                   t->record ? "/" TRAIN_RECORD_NAME " has none"
-                             : " has no " TRAIN_RECORD_NAME " to resume from");
-    if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
-        argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
-                          "their targets");
-    if (o->valid_targets && !o->valid)
-        argp_error(state, "--valid-targets is for --valid, which is missing");
-    if (t->hold_out && (o->valid || o->example || o->task == MH_TASK_IMAGES))
-        argp_error(state, "--hold-out is for text without --valid");
-    const bool none = o->task == MH_TASK_IMAGES || (t->hold_out && o->held_out <= 0);
-    if ((o->patience || t->valid_freq) && !o->valid && !o->example && none)
-        argp_error(state, "%s is for validation, and --valid is missing",
-                   o->patience ? "--patience" : "--valid-freq");
-    if (t->merges && o->tokenizer)
-        argp_error(state, "--merges is for learning a tokenizer, and --tokenizer gives one");
-}
-
 static error_t train_parse_option(int key, char *argument, struct argp_state *state)
 {
     static error_t (*const groups[])(int, char *, struct argp_state *) = {
@@ -646,6 +474,27 @@ const struct argp train_argp = {
         "Started by mpirun or srun as several processes, these share the work, also on several "
         "machines; the model is bitwise identical for any number of them, and any number resumes "
         "a run.\v"
+        "Presets (width, heads, layers, feed-forward; * is the default):\n"
+        "           translation      lm              classification  pictures\n"
+        "  nano     64 2 2+2 256     128 4 4 512     64 2 2 256      64 2 4 128\n"
+        "  tiny     128 4 2+2 512    256 4 6 1024 *  128 4 2 512 *   96 3 4 192 *\n"
+        "  small    256 4 3+3 1024 * 512 8 8 2048    256 4 4 1024    192 3 6 768\n"
+        "  base     512 8 6+6 2048   768 12 12 3072  512 8 6 2048    384 6 12 1536\n"
+        "\n"
+        "Defaults by task:\n"
+        "                     translation   lm      classification  pictures\n"
+        "  --after            20e           20e     5e              20e\n"
+        "  --batch-tokens     4096          8192    1024            128\n"
+        "  --hold-out         1             1       10              none\n"
+        "  --valid-freq       1e            500u    1e              1e\n"
+        "  --dropout          0.1           0       0.1             0\n"
+        "  --label-smoothing  0.1           0       0               0.1\n"
+        "  --lr               0.001         0.001   0.001           0.001\n"
+        "    with --init      0.0003        0.0001  0.00005\n"
+        "  --schedule         inverse-sqrt  cosine  cosine          cosine\n"
+        "  --beta2            0.98          0.95    0.999           0.999\n"
+        "  --weight-decay     0             0.1     0.01            0.05\n"
+        "\n"
         "Examples:\n"
         "  multihead train --data train.tsv --valid dev.tsv -o run\n"
         "  multihead train -o run\n"
@@ -700,13 +549,7 @@ int train_parse(int argc, char **argv, train *t)
     if (code == EXIT_DONE && t->resumes)
         code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE)
-        set_task(t);
-    if (code == EXIT_DONE && t->options.init)
-        set_init(t);
-    if (code == EXIT_DONE && t->options.example)
-        set_example(t);
-    if (code == EXIT_DONE && t->preset != PRESET_NONE)
-        set_preset(&t->model, t->options.task, t->preset);
+        train_set_defaults(t);
     t->options.data = NULL; // is collected again
     t->options.more_data_count = 0;
     return code == EXIT_DONE ? parse_arguments(&train_argp, t->argc, t->argv, t) : code;
