@@ -24,7 +24,7 @@ enum {
 // The members that are sizes.
 static const struct {
     const char *name;
-    size_t place;
+    size_t offset;
 } sizes[] = {
     {"d_model", offsetof(mh_translator_config, d_model)},
     {"nhead", offsetof(mh_translator_config, nhead)},
@@ -37,7 +37,7 @@ enum { SIZES = sizeof sizes / sizeof *sizes, MEMBERS = SIZES + 5 };
 
 static size_t *size_of(mh_translator_config *config, size_t i)
 {
-    return (size_t *)((char *)config + sizes[i].place);
+    return (size_t *)((char *)config + sizes[i].offset);
 }
 
 // ---- reading ------------------------------------------------------------------------------------

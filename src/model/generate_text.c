@@ -27,7 +27,7 @@ void mh_growing_text_free(mh_context *context, mh_growing_text *t)
 
 // ---- stop strings -------------------------------------------------------------------------------
 
-// The first place from `from` on where a stop string begins; the text's size if there is none.
+// The first offset from `from` on where a stop string begins; the text's size if there is none.
 static size_t find_stop(const mh_buffer *text, size_t from, const mh_text *stop, size_t count)
 {
     for (size_t i = from; i < text->size; i++)
@@ -38,7 +38,7 @@ static size_t find_stop(const mh_buffer *text, size_t from, const mh_text *stop,
     return text->size;
 }
 
-// The first place from `from` on from which the rest is the beginning of a stop string.
+// The first offset from `from` on from which the rest is the beginning of a stop string.
 static size_t find_beginning(const mh_buffer *text, size_t from, const mh_text *stop, size_t count)
 {
     for (size_t i = from; i < text->size; i++)

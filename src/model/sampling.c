@@ -147,13 +147,13 @@ static void sort_candidates(size_t count, uint64_t *candidates, uint64_t *other)
 {
     enum { BITS = 11, BUCKETS = 1 << BITS };
     for (int shift = 32; shift < 64; shift += BITS) {
-        size_t places[BUCKETS + 1] = {0};
+        size_t offsets[BUCKETS + 1] = {0};
         for (size_t i = 0; i < count; i++)
-            places[(candidates[i] >> shift & (BUCKETS - 1)) + 1]++;
+            offsets[(candidates[i] >> shift & (BUCKETS - 1)) + 1]++;
         for (size_t i = 0; i < BUCKETS; i++)
-            places[i + 1] += places[i];
+            offsets[i + 1] += offsets[i];
         for (size_t i = 0; i < count; i++)
-            other[places[candidates[i] >> shift & (BUCKETS - 1)]++] = candidates[i];
+            other[offsets[candidates[i] >> shift & (BUCKETS - 1)]++] = candidates[i];
         uint64_t *from = candidates;
         candidates = other;
         other = from;

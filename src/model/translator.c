@@ -157,13 +157,13 @@ mh_status mh_translator_embed(mh_context *context, const mh_translator *t, const
 {
     const size_t rows = x->shape[0], D = t->config.d_model;
     const mh_tensor table = mh_translator_embedding(t, mh_translator_parameters(t)->values);
-    const mh_tensor places = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, D);
+    const mh_tensor sinusoids = mh_tensor_2d(t->positions, MH_F32, t->config.max_length, D);
     const mh_tensor id = mh_tensor_1d((int32_t *)ids, MH_I32, rows);
     const mh_tensor at = mh_tensor_1d((int32_t *)positions, MH_I32, rows);
-    mh_tensor place = mh_tensor_2d(scratch, MH_F32, rows, D);
+    mh_tensor position = mh_tensor_2d(scratch, MH_F32, rows, D);
     MH_TRY(mh_embedding(context, &table, &id, (float)sqrt((double)D), x));
-    MH_TRY(mh_embedding(context, &places, &at, 1, &place));
-    return mh_add(context, x, &place, x);
+    MH_TRY(mh_embedding(context, &sinusoids, &at, 1, &position));
+    return mh_add(context, x, &position, x);
 }
 
 mh_status mh_translator_logits(mh_context *context, const mh_translator *t,

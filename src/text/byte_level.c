@@ -26,14 +26,14 @@ bool mh_character_byte(uint32_t character, unsigned char *byte)
         *byte = (unsigned char)character;
         return is_printable(character);
     }
-    uint32_t place = character - FIRST;
-    if (place < LOW)
-        *byte = (unsigned char)place;
-    else if (place < LOW + HIGH_COUNT)
-        *byte = (unsigned char)(HIGH + (place - LOW));
+    uint32_t rank = character - FIRST;
+    if (rank < LOW)
+        *byte = (unsigned char)rank;
+    else if (rank < LOW + HIGH_COUNT)
+        *byte = (unsigned char)(HIGH + (rank - LOW));
     else
         *byte = SOFT_HYPHEN;
-    return place <= LOW + HIGH_COUNT;
+    return rank <= LOW + HIGH_COUNT;
 }
 
 void mh_bytes_in_order(unsigned char bytes[256])

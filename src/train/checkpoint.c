@@ -20,7 +20,7 @@
 
 typedef struct field {
     const char *name;
-    size_t place;
+    size_t offset;
     bool real; // double; else uint64_t
 } field;
 
@@ -36,19 +36,19 @@ enum { FIELDS = sizeof fields / sizeof *fields, TEXT = 48 };
 
 static void write_field(const mh_progress *progress, size_t i, char text[TEXT])
 {
-    const void *place = (const char *)progress + fields[i].place;
+    const void *value = (const char *)progress + fields[i].offset;
     if (fields[i].real)
-        mh_real_text(*(const double *)place, text, TEXT);
+        mh_real_text(*(const double *)value, text, TEXT);
     else
-        snprintf(text, TEXT, "%" PRIu64, *(const uint64_t *)place);
+        snprintf(text, TEXT, "%" PRIu64, *(const uint64_t *)value);
 }
 
 static bool checkpoint_read_field(const char *text, mh_progress *progress, size_t i)
 {
-    void *place = (char *)progress + fields[i].place;
+    void *value = (char *)progress + fields[i].offset;
     if (!text && !strcmp(fields[i].name, "best_loss")) // the first checkpoints had none
         return true;
-    return text && (fields[i].real ? mh_real_parse(text, place) : mh_whole_parse(text, place));
+    return text && (fields[i].real ? mh_real_parse(text, value) : mh_whole_parse(text, value));
 }
 
 // ---- saving -------------------------------------------------------------------------------------

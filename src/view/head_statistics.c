@@ -74,7 +74,7 @@ typedef struct group_pass {
     size_t L, H, T, S;
     mh_head_token *keys, *queries; // (S), (T)
     uint32_t *patterns;            // (T, S)
-    ptrdiff_t *places;             // (T): what positions are relative to, -1: nothing
+    ptrdiff_t *anchors;            // (T): what positions are relative to, -1: nothing
     double *distances;             // (T, S)
     float *row;                    // (S)
 } group_pass;
@@ -94,7 +94,7 @@ static uint32_t bit_if(bool is, int pattern) { return is ? UINT32_C(1) << patter
 static uint32_t text_patterns(const group_pass *p, size_t t, size_t s)
 {
     const mh_head_token *q = &p->queries[t], *k = &p->keys[s];
-    const ptrdiff_t at = p->places[t], here = (ptrdiff_t)s;
+    const ptrdiff_t at = p->anchors[t], here = (ptrdiff_t)s;
     const ptrdiff_t away = here > at ? here - at : at - here;
     const bool elsewhere = p->crossing || s != t;
     const size_t diagonal = p->T > 1 ? (2 * t * (p->S - 1) + p->T - 1) / (2 * (p->T - 1)) : 0;
@@ -153,10 +153,10 @@ static mh_status align(const group_pass *p, double *sums)
                 for (size_t s = 0; s < p->S; s++)
                     sums[s] += (double)p->row[s];
             }
-        p->places[t] = -1;
+        p->anchors[t] = -1;
         for (size_t s = 0; s < p->S; s++)
-            if (!p->keys[s].special && (p->places[t] < 0 || sums[s] > sums[p->places[t]]))
-                p->places[t] = (ptrdiff_t)s;
+            if (!p->keys[s].special && (p->anchors[t] < 0 || sums[s] > sums[p->anchors[t]]))
+                p->anchors[t] = (ptrdiff_t)s;
     }
     return MH_OK;
 }
@@ -165,7 +165,7 @@ static double key_distance(const group_pass *p, size_t t, size_t s)
 {
     if (p->picture)
         return p->keys[s].special ? 0 : patch_distance(&p->queries[t], &p->keys[s]);
-    return p->places[t] < 0 ? 0 : fabs((double)s - (double)p->places[t]);
+    return p->anchors[t] < 0 ? 0 : fabs((double)s - (double)p->anchors[t]);
 }
 
 static void find_patterns(const group_pass *p)
@@ -204,7 +204,7 @@ static void add_uniform(const group_pass *p, group_sums *to)
     for (size_t t = 0; t < p->T; t++) {
         const uint32_t *bits = p->patterns + t * p->S;
         double found[P] = {0}, away = 0;
-        size_t keys = 0, places = 0;
+        size_t keys = 0, measured = 0;
         for (size_t s = 0; s < p->S; s++) {
             if (!(bits[s] >> VISIBLE & 1))
                 continue;
@@ -212,14 +212,14 @@ static void add_uniform(const group_pass *p, group_sums *to)
             add_by_bits(found, bits[s], 1);
             if (has_distance(p, s)) {
                 away += p->distances[t * p->S + s];
-                places++;
+                measured++;
             }
         }
         if (keys == 0)
             continue;
         to->rows++;
         to->entropy_rows += keys > 1;
-        to->uniform_distance += places ? away / (double)places : 0;
+        to->uniform_distance += measured ? away / (double)measured : 0;
         for (int i = 0; i < P; i++) {
             to->uniform[i] += found[i] / (double)keys;
             to->queries[i] += found[i] > 0;
@@ -293,7 +293,7 @@ static mh_status add_group_in(group_pass *p, mh_head_statistics *s, const mh_tra
         return mh_fail(p->context, MH_ERROR_ARGUMENT, "trace: found a %s, before a %s",
                        p->picture ? "picture" : "text", to->picture ? "picture" : "text");
     for (size_t t = 0; t < p->T; t++)
-        p->places[t] = (ptrdiff_t)t;
+        p->anchors[t] = (ptrdiff_t)t;
     if (p->crossing)
         MH_TRY(align(p, sums));
     find_patterns(p);
@@ -309,17 +309,17 @@ static mh_status add_group(mh_head_statistics *s, const mh_trace *trace, group_p
     const size_t cells = p->T * p->S, tokens = p->T + p->S;
     double *sums = mh_alloc(c, p->S * sizeof *sums);
     p->keys = mh_alloc(c, tokens * sizeof *p->keys);
-    p->places = mh_alloc(c, p->T * sizeof *p->places);
+    p->anchors = mh_alloc(c, p->T * sizeof *p->anchors);
     p->row = mh_alloc(c, p->S * sizeof *p->row);
     p->patterns = mh_alloc(c, cells * sizeof *p->patterns);
     p->distances = mh_alloc(c, cells * sizeof *p->distances);
     mh_status status = MH_ERROR_MEMORY;
-    if (sums && p->keys && p->places && p->row && p->patterns && p->distances)
+    if (sums && p->keys && p->anchors && p->row && p->patterns && p->distances)
         status = add_group_in(p, s, trace, sums, to);
     mh_free(c, p->distances, cells * sizeof *p->distances);
     mh_free(c, p->patterns, cells * sizeof *p->patterns);
     mh_free(c, p->row, p->S * sizeof *p->row);
-    mh_free(c, p->places, p->T * sizeof *p->places);
+    mh_free(c, p->anchors, p->T * sizeof *p->anchors);
     mh_free(c, p->keys, tokens * sizeof *p->keys);
     mh_free(c, sums, p->S * sizeof *sums);
     return status;
