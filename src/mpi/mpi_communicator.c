@@ -40,38 +40,33 @@ static int describe(size_t bytes, MPI_Datatype *type, int *count, bool *owned)
     return result;
 }
 
-static mh_status mpi_send(void *user, size_t to, const void *data, size_t bytes,
-                          mh_transfer *transfer)
+static mh_status begin_transfer(const endpoint *e, size_t rank, void *data, size_t bytes,
+                                bool sends, mh_transfer *transfer)
 {
-    const endpoint *e = user;
     MPI_Datatype type;
     MPI_Request request;
     int count;
     bool owned;
     int result = describe(bytes, &type, &count, &owned);
     if (result == MPI_SUCCESS)
-        result = MPI_Isend(data, count, type, (int)to, TAG, e->comm, &request);
+        result = sends ? MPI_Isend(data, count, type, (int)rank, TAG, e->comm, &request)
+                       : MPI_Irecv(data, count, type, (int)rank, TAG, e->comm, &request);
     if (owned)
         MPI_Type_free(&type);
     memcpy(transfer, &request, sizeof request);
     return status_of(result);
 }
 
+static mh_status mpi_send(void *user, size_t to, const void *data, size_t bytes,
+                          mh_transfer *transfer)
+{
+    return begin_transfer(user, to, (void *)(uintptr_t)data, bytes, true, transfer);
+}
+
 static mh_status mpi_receive(void *user, size_t from, void *data, size_t bytes,
                              mh_transfer *transfer)
 {
-    const endpoint *e = user;
-    MPI_Datatype type;
-    MPI_Request request;
-    int count;
-    bool owned;
-    int result = describe(bytes, &type, &count, &owned);
-    if (result == MPI_SUCCESS)
-        result = MPI_Irecv(data, count, type, (int)from, TAG, e->comm, &request);
-    if (owned)
-        MPI_Type_free(&type);
-    memcpy(transfer, &request, sizeof request);
-    return status_of(result);
+    return begin_transfer(user, from, data, bytes, false, transfer);
 }
 
 static mh_status mpi_test(void *user, mh_transfer *transfer, bool wait, bool *done)

@@ -7,10 +7,8 @@
 //
 // A record is a 32-bit length and so many bytes of text, or so many 32-bit ids; any text can be
 // one.
-#include <multihead/text.h>
+#include "peer_records.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 static mh_context *context;
@@ -23,37 +21,11 @@ static void check(mh_status status)
     exit(1);
 }
 
-static void *allocate(size_t size)
-{
-    void *memory = malloc(size ? size : 1);
-    if (!memory)
-        exit(4);
-    return memory;
-}
-
 static double seconds(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
-static mh_text read_file(const char *path)
-{
-    FILE *stream = fopen(path, "rb");
-    long size = -1;
-    if (stream && fseek(stream, 0, SEEK_END) == 0)
-        size = ftell(stream);
-    if (size < 0) {
-        perror(path);
-        exit(3);
-    }
-    rewind(stream);
-    char *bytes = allocate((size_t)size);
-    if (fread(bytes, 1, (size_t)size, stream) != (size_t)size)
-        exit(3);
-    fclose(stream);
-    return (mh_text){bytes, (size_t)size};
 }
 
 // Every field between tabs and newlines is a text.
@@ -77,26 +49,6 @@ static void train(const char *corpus, const char *merges, const char *path)
     mh_tokenizer_free(tokenizer);
     free(texts);
     free((void *)(uintptr_t)all.bytes);
-}
-
-// The next record of elements from stdin, NULL at the end.
-static void *read_record(size_t element, size_t *count)
-{
-    uint32_t length;
-    if (fread(&length, sizeof length, 1, stdin) != 1)
-        return NULL;
-    void *memory = allocate(length * element);
-    if (fread(memory, element, length, stdin) != length)
-        exit(3);
-    *count = length;
-    return memory;
-}
-
-static void write_record(const void *elements, size_t element, size_t count)
-{
-    uint32_t length = (uint32_t)count;
-    fwrite(&length, sizeof length, 1, stdout);
-    fwrite(elements, element, count, stdout);
 }
 
 static void encode(const mh_tokenizer *tokenizer)

@@ -9,10 +9,8 @@
 //
 // A record is a 32-bit length and so many bytes of text, or so many 32-bit numbers. An encoding is
 // one of 5 numbers per token: id, begin, end (in bytes), type, word. `bare` adds no special tokens.
-#include <multihead/text.h>
+#include "peer_records.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -24,32 +22,6 @@ static void check(mh_status status)
         return;
     fprintf(stderr, "peer_tokenizers: %s\n", mh_error_message(context));
     exit(1);
-}
-
-static void *allocate(size_t size)
-{
-    void *memory = malloc(size ? size : 1);
-    if (!memory)
-        exit(4);
-    return memory;
-}
-
-static mh_text read_file(const char *path)
-{
-    FILE *stream = fopen(path, "rb");
-    long size = -1;
-    if (stream && fseek(stream, 0, SEEK_END) == 0)
-        size = ftell(stream);
-    if (size < 0) {
-        perror(path);
-        exit(3);
-    }
-    rewind(stream);
-    char *bytes = allocate((size_t)size);
-    if (fread(bytes, 1, (size_t)size, stream) != (size_t)size)
-        exit(3);
-    fclose(stream);
-    return (mh_text){bytes, (size_t)size};
 }
 
 static bool ends_with(const char *path, const char *end)
@@ -72,25 +44,6 @@ static mh_tokenizer *load(const char *path)
         check(mh_tokenizer_load(context, path, &tokenizer));
     }
     return tokenizer;
-}
-
-static void *read_record(size_t element, size_t *count)
-{
-    uint32_t length;
-    if (fread(&length, sizeof length, 1, stdin) != 1)
-        return NULL;
-    void *memory = allocate(length * element);
-    if (fread(memory, element, length, stdin) != length)
-        exit(3);
-    *count = length;
-    return memory;
-}
-
-static void write_record(const void *elements, size_t element, size_t count)
-{
-    uint32_t length = (uint32_t)count;
-    fwrite(&length, sizeof length, 1, stdout);
-    fwrite(elements, element, count, stdout);
 }
 
 static void write_encoding(const mh_encoding *e)
