@@ -80,7 +80,7 @@ static void append_beside_executable(path_list *list)
     append_path(list, join_path(path, "models"));
 }
 
-static path_list list_places(void)
+static path_list list_folders(void)
 {
     path_list list = {0};
     append_environment(&list);
@@ -99,13 +99,13 @@ static void free_list(path_list *list)
 
 // ---- models in them -----------------------------------------------------------------------------
 
-static bool ends_in_gguf(const char *name)
+static bool ends_in(const char *name, const char *ending)
 {
-    const size_t size = strlen(name);
-    return size > 5 && strcmp(name + size - 5, ".gguf") == 0;
+    const size_t size = strlen(name), length = strlen(ending);
+    return size > length && strcmp(name + size - length, ending) == 0;
 }
 
-// A directory with a config.json or a GGUF file, or such a file.
+// A directory with a config.json, a GGUF file or OpenAI's .pt; or a GGUF file.
 static bool is_model(const char *path)
 {
     char config[PATH_BYTES];
@@ -113,9 +113,9 @@ static bool is_model(const char *path)
     bool found = size > 0 && size < PATH_BYTES && access(config, F_OK) == 0;
     DIR *entries = found ? NULL : opendir(path);
     if (!found && !entries)
-        return ends_in_gguf(path) && access(path, F_OK) == 0;
+        return ends_in(path, ".gguf") && access(path, F_OK) == 0;
     for (struct dirent *entry; entries && !found && (entry = readdir(entries));)
-        found = ends_in_gguf(entry->d_name);
+        found = ends_in(entry->d_name, ".gguf") || ends_in(entry->d_name, ".pt");
     if (entries)
         closedir(entries);
     return found;
@@ -126,14 +126,14 @@ static int compare_paths(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static path_list list_models(const path_list *places)
+static path_list list_models(const path_list *folders)
 {
     path_list models = {0};
-    for (size_t i = 0; i < places->count; i++) {
+    for (size_t i = 0; i < folders->count; i++) {
         const size_t first = models.count;
-        DIR *entries = opendir(places->paths[i]);
+        DIR *entries = opendir(folders->paths[i]);
         for (struct dirent *entry; entries && (entry = readdir(entries));) {
-            char *path = *entry->d_name == '.' ? NULL : join_path(places->paths[i], entry->d_name);
+            char *path = *entry->d_name == '.' ? NULL : join_path(folders->paths[i], entry->d_name);
             if (path && is_model(path))
                 append_path(&models, path);
             else
@@ -148,10 +148,10 @@ static path_list list_models(const path_list *places)
 }
 
 // *directory stays NULL if there is none. Returns an exit code after reporting lack of memory.
-static int find_by_name(const path_list *places, const char *name, char **directory)
+static int find_by_name(const path_list *folders, const char *name, char **directory)
 {
-    for (size_t i = 0; i < places->count && !*directory; i++) {
-        char *path = join_path(places->paths[i], name);
+    for (size_t i = 0; i < folders->count && !*directory; i++) {
+        char *path = join_path(folders->paths[i], name);
         if (!path)
             return EXIT_MEMORY;
         if (is_model(path))
@@ -184,7 +184,7 @@ static bool is_newer(const struct timespec *a, const struct timespec *b)
     return a->tv_sec > b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec > b->tv_nsec);
 }
 
-// The newest directory in `path` that has a config.json, to be freed; NULL if there is none.
+// The newest model in `path`, to be freed; NULL if there is none.
 static char *newest_snapshot(const char *path)
 {
     char *newest = NULL;
@@ -238,10 +238,10 @@ static char *join_list(const path_list *list)
     return NULL;
 }
 
-static int refuse_name(const reasons *why, const path_list *places, const char *name)
+static int refuse_name(const reasons *why, const path_list *folders, const char *name)
 {
-    path_list models = list_models(places);
-    char *where = join_list(places), *there = join_list(&models);
+    path_list models = list_models(folders);
+    char *where = join_list(folders), *there = join_list(&models);
     int code = EXIT_INPUT;
     if (!where || !there || models.failed)
         code = EXIT_MEMORY;
@@ -276,13 +276,13 @@ static int refuse_file(const reasons *why, const char *path)
 
 static int find_name(const reasons *why, const char *name, char **directory)
 {
-    path_list places = list_places();
+    path_list folders = list_folders();
     int code = EXIT_MEMORY;
-    if (!places.failed)
-        code = find_by_name(&places, name ? name : DEFAULT_MODEL, directory);
+    if (!folders.failed)
+        code = find_by_name(&folders, name ? name : DEFAULT_MODEL, directory);
     if (code == EXIT_DONE && !*directory)
-        code = refuse_name(why, &places, name);
-    free_list(&places);
+        code = refuse_name(why, &folders, name);
+    free_list(&folders);
     return code;
 }
 
@@ -300,7 +300,7 @@ static int find_path(const reasons *why, const char *name, char **directory)
         fprintf(why->to, "%s%s: cannot be opened: %s\n", why->option, name, strerror(errno));
         return EXIT_INPUT;
     }
-    if (!S_ISDIR(status.st_mode) && !ends_in_gguf(name))
+    if (!S_ISDIR(status.st_mode) && !ends_in(name, ".gguf"))
         return refuse_file(why, name);
     *directory = strdup(name);
     return *directory ? EXIT_DONE : EXIT_MEMORY;

@@ -7,6 +7,7 @@ const FAINT = 0.08; // weaker links are not drawn
 const align = {
   id: 'align',
   name: 'Alignment',
+  offered: trace => trace.readsWords,
 
   async render(host, trace, alive) {
     const group = current.group;

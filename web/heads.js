@@ -15,15 +15,18 @@ const COLUMNS = [
    crossTip: 'mean distance from the aligned token to the key'},
   {id: 'diagonal', name: 'Itself', cross: 'Aligned', share: true, tip: 'share on the query itself',
    crossTip: 'share on the aligned word'},
-  {id: 'previous', name: 'Previous', cross: 'Before', share: true, tip: 'share on the token before',
+  {id: 'previous', name: 'Previous', cross: 'Before', share: true, ofWords: true, tip: 'share on the token before',
    crossTip: 'share on the word before the aligned one'},
-  {id: 'next', name: 'Next', cross: 'After', share: true, tip: 'share on the token after',
+  {id: 'next', name: 'Next', cross: 'After', share: true, ofWords: true, tip: 'share on the token after',
    crossTip: 'share on the word after the aligned one'},
   {id: 'first', name: 'First', share: true, tip: 'share on the first token'},
   {id: 'end', name: 'End', share: true, tip: 'share on the last token'},
-  {id: 'punctuation', name: 'Punctuation', share: true, tip: 'share on tokens without letters or digits'},
-  {id: 'same', name: 'Same token', share: true, tip: 'share on equal tokens at other positions'},
+  {id: 'punctuation', name: 'Punctuation', share: true, ofWords: true, tip: 'share on tokens without letters or digits'},
+  {id: 'same', name: 'Same token', share: true, ofWords: true, tip: 'share on equal tokens at other positions'},
 ];
+
+// Moments of sound are no words.
+const columnsOf = group => COLUMNS.filter(c => !c.ofWords || !group.keys.timed);
 
 const headsView = {
   id: 'heads',
@@ -56,15 +59,18 @@ const headsView = {
       shown.sort((a, b) => sign * compare(a, b) || a.layer - b.layer || a.head - b.head);
       names.replaceChildren(...this.patternNames(all, fill));
       body.replaceChildren(...shown.map(r => this.row(r)));
-      heading.replaceChildren(...COLUMNS.map(c => this.heading(c, fill)));
+      heading.replaceChildren(...columnsOf(group).map(c => this.heading(c, fill)));
     };
     if (!all.some(r => r.pattern === this.only)) this.only = '';
     fill();
     host.append(el('section', {class: 'card'},
       el('h2', {}, `${group.name}: what each head does here`),
       group.kind === 'cross'
-        ? el('p', {class: 'muted'}, 'Positions are relative to the aligned word: the source word that ' +
-            'all heads together weigh most when a word is written.')
+        ? el('p', {class: 'muted'}, group.keys.timed
+            ? 'Aligned is the moment that all heads together weigh most when a word is written, with three ' +
+              'columns on either side.'
+            : 'Positions are relative to the aligned word: the source word that ' +
+              'all heads together weigh most when a word is written.')
         : null,
       names,
       el('div', {class: 'scroll'}, el('table', {class: 'stats'}, el('thead', {}, heading), body)),
@@ -97,7 +103,7 @@ const headsView = {
   },
   row(r) {
     const open = () => go({view: 'heatmap', layer: r.layer, head: r.head});
-    return el('tr', {onclick: open}, ...COLUMNS.map(c => {
+    return el('tr', {onclick: open}, ...columnsOf(current.group).map(c => {
       if (c.id === 'head')
         return el('td', {class: 'n'}, el('button', {
           class: 'plain', 'aria-label': `Show ${current.group.axis} ${r.layer}, head ${r.head}`,
@@ -112,11 +118,11 @@ const headsView = {
   },
 
   async table() {
-    const all = await this.rows(current.group);
+    const all = await this.rows(current.group), columns = columnsOf(current.group);
     const value = (r, c) =>
       typeof r[c.id] === 'number' && c.id !== 'layer' && c.id !== 'head' ? r[c.id].toFixed(4) : r[c.id];
-    return [COLUMNS.map(c => this.columnName(c) + (c.unit ? ` (${c.unit})` : '')),
-            ...all.map(r => COLUMNS.map(c => value(r, c)))];
+    return [columns.map(c => this.columnName(c) + (c.unit ? ` (${c.unit})` : '')),
+            ...all.map(r => columns.map(c => value(r, c)))];
   },
   svg: async () => tableSvg(`${current.group.name}: what each head does`, await headsView.table()),
   csv: async () => csvOf(await headsView.table()),

@@ -4,7 +4,8 @@
 // so that 2,048 x 2,048 weights pan as smoothly as ten.
 
 const TILE = 512,
-  ROW_KEYS = 14;
+  ROW_KEYS = 14,
+  ROW_HEIGHT = 18; // at which rows have their words
 
 class Pyramid {
   constructor(matrix, shade) {
@@ -15,8 +16,9 @@ class Pyramid {
     while (this.levels.length <= n) this.levels.push(halve(this.levels[this.levels.length - 1]));
     return this.levels[n];
   }
-  // Draws the cells into the rectangle at (x, y) with so many CSS pixels per cell.
-  draw(context, x, y, scale, width, height) {
+  // Draws the cells into the rectangle at (x, y); a cell is `scale` CSS pixels wide, and `stretch`
+  // times as high.
+  draw(context, x, y, scale, stretch, width, height) {
     let n = 0;
     while (scale * 2 ** n * (window.devicePixelRatio || 1) < 0.75) n++;
     const level = this.level(n),
@@ -27,11 +29,11 @@ class Pyramid {
         const w = Math.min(TILE, level.cols - tx),
           h = Math.min(TILE, level.rows - ty);
         const left = x + tx * size,
-          top = y + ty * size;
-        if (left > width || top > height || left + w * size < 0 || top + h * size < 0) continue;
+          top = y + ty * size * stretch;
+        if (left > width || top > height || left + w * size < 0 || top + h * size * stretch < 0) continue;
         const key = `${n} ${tx} ${ty}`;
         if (!this.tiles.has(key)) this.tiles.set(key, shadeCanvas(level, tx, ty, w, h));
-        context.drawImage(this.tiles.get(key), left, top, w * size, h * size);
+        context.drawImage(this.tiles.get(key), left, top, w * size, h * size * stretch);
       }
   }
 }
@@ -167,10 +169,11 @@ class HeatmapStage {
     this.left = Math.min(this.width * 0.3, 14 + 7 * longest(rowLabels));
     this.top = 14 + 6.6 * longest(colLabels);
     const most = Math.min(64, (this.width - this.left) / cols);
-    this.height = Math.round(
-      Math.min(Math.max(innerHeight * (this.still ? 0.6 : 0.78), 320), this.top + rows * most + 2)
-    );
-    this.fit = Math.min(most, (this.height - this.top) / rows);
+    const highest = (Math.max(innerHeight * (this.still ? 0.6 : 0.78), 320) - this.top) / rows;
+    this.fit = Math.min(most, highest);
+    // moments of sound are many: cells may be higher than wide
+    this.stretch = cols > 2 * rows ? Math.max(1, Math.min(ROW_HEIGHT, highest) / this.fit) : 1;
+    this.height = Math.round(this.top + rows * this.fit * this.stretch + 2);
     if (!this.scale || this.scale < this.fit || !this.moved) this.showAll();
     this.draw();
   }
@@ -187,7 +190,7 @@ class HeatmapStage {
     this.scale = Math.min(Math.max(this.scale, this.fit), Math.max(64, this.fit));
     const least = (size, room) => Math.min(0, room - size);
     this.x = Math.min(0, Math.max(this.x, least(cols * this.scale, this.width - this.left)));
-    this.y = Math.min(0, Math.max(this.y, least(rows * this.scale, this.height - this.top)));
+    this.y = Math.min(0, Math.max(this.y, least(rows * this.scale * this.stretch, this.height - this.top)));
   }
   zoom(factor, px, py) {
     const old = this.scale,
@@ -220,15 +223,16 @@ class HeatmapStage {
     c.clip();
     const x = this.left + this.x,
       y = this.top + this.y,
-      s = this.scale;
-    this.pyramid.draw(c, x, y, s, this.width, this.height);
+      s = this.scale,
+      high = s * this.stretch;
+    this.pyramid.draw(c, x, y, s, this.stretch, this.width, this.height);
     if (s >= 12) this.drawGrid(c, x, y);
     if (s >= 34) this.drawValues(c, x, y);
     c.lineWidth = 2;
     c.strokeStyle = cssColour('--mark');
-    if (this.pinned >= 0) c.strokeRect(x, y + this.pinned * s, cols * s, s);
+    if (this.pinned >= 0) c.strokeRect(x, y + this.pinned * high, cols * s, high);
     if (this.cell.row >= 0 && this.cell.col >= 0)
-      c.strokeRect(x + this.cell.col * s, y + this.cell.row * s, Math.max(s, 3), Math.max(s, 3));
+      c.strokeRect(x + this.cell.col * s, y + this.cell.row * high, Math.max(s, 3), Math.max(high, 3));
     c.restore();
     c.strokeStyle = cssColour('--line');
     c.lineWidth = 1;
@@ -236,42 +240,47 @@ class HeatmapStage {
       this.left - 0.5,
       this.top - 0.5,
       Math.min(cols * s + x - this.left, this.width - this.left) + 1,
-      Math.min(rows * s + y - this.top, this.height - this.top) + 1
+      Math.min(rows * high + y - this.top, this.height - this.top) + 1
     );
     this.drawLabels(c, x, y);
     // all visible: a finger scrolls the page; zoomed in: it pans the map
     this.canvas.style.touchAction = !this.still && s > this.fit * 1.01 ? 'none' : 'pan-y';
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn || 0) + 1);
   }
-  range(start, room, count) {
-    // of visible cells
+  // Of visible rows, and of visible columns.
+  ranges() {
+    const range = (start, room, size, count) => [
+      Math.max(0, Math.floor(-start / size)),
+      Math.min(count, Math.ceil((room - start) / size)),
+    ];
     return [
-      Math.max(0, Math.floor(-start / this.scale)),
-      Math.min(count, Math.ceil((room - start) / this.scale)),
+      range(this.y, this.height - this.top, this.scale * this.stretch, this.matrix.rows),
+      range(this.x, this.width - this.left, this.scale, this.matrix.cols),
     ];
   }
   drawGrid(c, x, y) {
     const {rows, cols} = this.matrix,
-      s = this.scale;
+      s = this.scale,
+      high = s * this.stretch;
     c.strokeStyle = cssColour('--grid');
     c.lineWidth = 1;
     c.beginPath();
     for (let i = 1; i < rows; i++) {
-      c.moveTo(x, y + i * s);
-      c.lineTo(x + cols * s, y + i * s);
+      c.moveTo(x, y + i * high);
+      c.lineTo(x + cols * s, y + i * high);
     }
     for (let j = 1; j < cols; j++) {
       c.moveTo(x + j * s, y);
-      c.lineTo(x + j * s, y + rows * s);
+      c.lineTo(x + j * s, y + rows * high);
     }
     c.stroke();
   }
   drawValues(c, x, y) {
-    const {rows, cols, data} = this.matrix,
+    const {cols, data} = this.matrix,
       s = this.scale,
+      high = s * this.stretch,
       shades = this.pyramid.levels[0].shades;
-    const [i0, i1] = this.range(this.y, this.height - this.top, rows),
-      [j0, j1] = this.range(this.x, this.width - this.left, cols);
+    const [[i0, i1], [j0, j1]] = this.ranges();
     c.font = '11px system-ui, sans-serif';
     c.textAlign = 'center';
     c.textBaseline = 'middle';
@@ -280,28 +289,30 @@ class HeatmapStage {
         const at = i * cols + j;
         if (data[at] < 0.005) continue;
         c.fillStyle = inkOn(shades[at] / 255);
-        c.fillText(data[at].toFixed(2).replace(/^0/, ''), x + (j + 0.5) * s, y + (i + 0.5) * s);
+        c.fillText(data[at].toFixed(2).replace(/^0/, ''), x + (j + 0.5) * s, y + (i + 0.5) * high);
       }
   }
   drawLabels(c, x, y) {
-    const {rows, cols, rowLabels, colLabels} = this.matrix,
-      s = this.scale;
-    const [i0, i1] = this.range(this.y, this.height - this.top, rows),
-      [j0, j1] = this.range(this.x, this.width - this.left, cols);
-    const every = Math.max(1, Math.ceil(12 / s)),
+    const {rowLabels, colLabels} = this.matrix,
+      s = this.scale,
+      high = s * this.stretch;
+    const [[i0, i1], [j0, j1]] = this.ranges();
+    const apart = size => Math.max(1, Math.ceil(12 / size)), // labels
+      everyRow = apart(high),
+      everyColumn = apart(s),
       ink = cssColour('--ink'),
       muted = cssColour('--muted');
     c.font = '12px system-ui, sans-serif';
     c.textBaseline = 'middle';
     c.textAlign = 'right';
-    for (let i = Math.ceil(i0 / every) * every; i < i1; i += every) {
-      const middle = y + (i + 0.5) * s;
+    for (let i = Math.ceil(i0 / everyRow) * everyRow; i < i1; i += everyRow) {
+      const middle = y + (i + 0.5) * high;
       if (middle < this.top) continue;
       c.fillStyle = i === this.cell.row || i === this.pinned ? ink : muted;
       c.fillText(shorten(rowLabels[i], 14), this.left - 6, middle, this.left - 8);
     }
     c.textAlign = 'left';
-    for (let j = Math.ceil(j0 / every) * every; j < j1; j += every) {
+    for (let j = Math.ceil(j0 / everyColumn) * everyColumn; j < j1; j += everyColumn) {
       const middle = x + (j + 0.5) * s;
       if (middle < this.left) continue;
       c.save();
@@ -320,7 +331,7 @@ class HeatmapStage {
     const px = event.clientX - box.left - this.left,
       py = event.clientY - box.top - this.top;
     const col = Math.floor((px - this.x) / this.scale),
-      row = Math.floor((py - this.y) / this.scale);
+      row = Math.floor((py - this.y) / (this.scale * this.stretch));
     return px >= 0 && py >= 0 && col >= 0 && col < cols && row >= 0 && row < rows
       ? {row, col}
       : {row: -1, col: -1};
@@ -410,12 +421,13 @@ class HeatmapStage {
         col: Math.min(Math.max(this.cell.col + step[1], 0), cols - 1),
       };
       const s = this.scale,
+        high = s * this.stretch,
         px = this.x + this.cell.col * s,
-        py = this.y + this.cell.row * s;
+        py = this.y + this.cell.row * high;
       if (px < 0) this.x -= px;
       if (py < 0) this.y -= py;
       if (px + s > this.width - this.left) this.x -= px + s - (this.width - this.left);
-      if (py + s > this.height - this.top) this.y -= py + s - (this.height - this.top);
+      if (py + high > this.height - this.top) this.y -= py + high - (this.height - this.top);
       this.say();
     } else if (!this.still && (event.key === '+' || event.key === '='))
       this.zoom(

@@ -8,6 +8,7 @@ const MOST_LINES = 20000;
 const lines = {
   id: 'lines',
   name: 'Lines',
+  offered: trace => trace.readsWords,
   heads: new Set(),
   chosen: new Set(),
   limit: 0.1,

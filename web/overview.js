@@ -108,7 +108,7 @@ const overview = {
     let shades = shadeMatrix(await group.head(layer, head), state.shade);
     while (Math.max(shades.rows, shades.cols) > THUMBNAIL) shades = halve(shades);
     paintShades(canvas, shades, 0, 0, shades.cols, shades.rows);
-    canvas.style.aspectRatio = `${shades.cols} / ${shades.rows}`;
+    canvas.style.aspectRatio = `${shades.cols} / ${Math.max(shades.rows, shades.cols / 3)}`;
     canvas.dataset.done = '1';
   },
 

@@ -10,6 +10,8 @@ const PATTERNS = {
   aligned: 'each word attends to the source word that it translates',
   before: 'attends to the source word before the one that is translated',
   after: 'attends to the source word after the one that is translated',
+  'follows the sound': 'attends to the moments at which each word is said',
+  silence: 'rests on what comes after the sound, as heads do that find nothing to attend to',
   'first token': 'rests on the first token, as heads do that find nothing to attend to',
   'end token': 'rests on the last token, as heads do that find nothing to attend to',
   'same token': 'attends to other occurrences of the same token',
@@ -52,8 +54,18 @@ function tokenIds(...lists) {
   }));
 }
 
+// A word is said within so many columns of the one that the heads weigh most.
+const NEAR_MOMENT = 3;
+
 const SUMS = ['entropy', 'distance', 'diagonal', 'previous', 'next', 'first', 'end', 'same',
               'punctuation', 'near', 'evenness'];
+
+// The ranges of the word before `own`, of its own, and of the one after it.
+function wordsAround(keys, own, aligned) {
+  if (keys.timed) return [null, {first: own - NEAR_MOMENT, end: own + NEAR_MOMENT + 1}, null];
+  if (!aligned) return [-1, 0, 1].map(d => ({first: own + d, end: own + d + 1}));
+  return [-1, 0, 1].map(d => keys.words[keys.wordOf[own] + d]);
+}
 
 // Averages over the queries that see any key. `aligned`: alignmentOf(group).
 function headStatistics(group, {rows, cols, data}, aligned = null) {
@@ -65,10 +77,7 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
   for (let i = 0; i < rows; i++) {
     const place = i * stretch, own = aligned ? aligned[i] : Math.round(place);
     // a word has as many tokens as it has; positions without words are words of one token
-    const word = aligned ? group.keys.words[group.keys.wordOf[own]] : {first: own, end: own + 1};
-    const words = group.keys.words;
-    const before = aligned ? words[group.keys.wordOf[own] - 1] : {first: own - 1, end: own};
-    const after = aligned ? words[group.keys.wordOf[own] + 1] : {first: own + 1, end: own + 2};
+    const [before, word, after] = wordsAround(group.keys, own, aligned !== null);
     let entropy = 0, sum = 0, seen = 0;
     for (let j = 0, at = i * cols; j < cols; j++, at++) {
       const w = data[at];
@@ -106,7 +115,15 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
   return s;
 }
 
+function soundPattern(s) {
+  if (s.end >= 0.4) return 'silence';
+  if (s.diagonal >= 0.4) return 'follows the sound';
+  if (s.evenness >= 0.85) return 'broad';
+  return s.evenness < 0.55 ? 'focused' : 'mixed';
+}
+
 function headPattern(group, s) {
+  if (group.keys.timed) return soundPattern(s);
   const small = group.cols < 6; // all positions are near each other
   const cross = group.kind === 'cross';
   if (s.previous >= 0.4 && (group.square || cross)) return cross ? 'before' : 'previous token';

@@ -47,6 +47,7 @@ function floatOfHalf(h) {
 
 const isSpecial = token => /^(<[^<>\s]+>|\[[A-Z]+\d*\])$/.test(token);
 const isPunctuation = token => /^[\p{P}\p{S}]+$/u.test(token);
+const isMoment = token => /^\d+\.\d+s$/.test(token);
 const joinsWords = token => /^['’ʼ\-‐‑_]$/u.test(token);
 
 // Which tokens follow a space, by the markers of common tokenizers.
@@ -81,7 +82,8 @@ class Tokens {
     const given = side && side.tokens.length ? side.tokens : null;
     this.named = given !== null;
     this.tokens = given || Array.from({length: count}, (_, i) => String(i));
-    this.special = this.tokens.map(t => this.named && isSpecial(t));
+    this.timed = count > 2 && this.tokens.slice(0, -1).every(isMoment); // the last one may be silence
+    this.special = this.tokens.map(t => this.named && (isSpecial(t) || (this.timed && !isMoment(t))));
     this.bare = this.tokens.map((t, i) => (this.special[i] ? t : bareToken(t)));
     this.spaced =
       (given && side.words) || (given ? guessStarts(given) : this.tokens.map(() => true));
@@ -233,6 +235,10 @@ class Trace {
   // The group that a reader should see first.
   get main() {
     return KIND_ORDER.find(kind => this.groups.has(kind));
+  }
+  // Whether keys are words or the like, not patches of a picture or moments of sound.
+  get readsWords() {
+    return !this.description.picture && !this.groups.get(this.main).keys.timed;
   }
   // What a decoder wrote, as a sentence; empty for anything else.
   get output() {
