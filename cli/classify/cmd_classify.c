@@ -2,11 +2,10 @@
 // `multihead classify`: the labels of texts or pictures by a classifier.
 #include "classify/classify.h"
 #include "messages.h"
+#include "pretrained/labels.h"
 #include "pretrained/pictures.h"
 #include "report.h"
 
-#include <math.h>
-#include <multihead/layers.h>
 #include <stdlib.h>
 
 enum { KEY_TOP = 0x100, KEY_PAIR, KEY_LABELS };
@@ -73,15 +72,8 @@ static const struct argp classify_argp = {
 
 mh_status rank_labels(const classify *c)
 {
-    const mh_tensor logits = mh_tensor_2d(c->logits, MH_F32, 1, c->labels);
-    mh_tensor ids = mh_tensor_2d(c->ids, MH_I32, 1, c->top);
-    mh_tensor logps = mh_tensor_2d(c->probabilities, MH_F64, 1, c->top);
-    mh_status status = mh_log_softmax_topk(c->arguments.context, NULL, &logits, &ids, &logps);
-    for (size_t i = 0; i < c->top; i++)
-        c->probabilities[i] = exp(c->probabilities[i]);
-    if (c->labels == 1)
-        c->probabilities[0] = 1 / (1 + exp(-(double)c->logits[0]));
-    return status;
+    return labels_rank(c->arguments.context, c->logits, c->labels, c->top, c->ids,
+                       c->probabilities);
 }
 
 static mh_status classify_input(const classify *c, const mh_model_input *input)

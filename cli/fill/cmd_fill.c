@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // `multihead fill`: the likeliest tokens for the masks of a text.
 #include "messages.h"
+#include "pretrained/masks.h"
 #include "pretrained/text_arguments.h"
 #include "report.h"
 
 #include <math.h>
-#include <multihead/layers.h>
 #include <stdlib.h>
 
 enum { KEY_TOP = 0x100, DEFAULT_TOP = 5 };
@@ -13,18 +13,8 @@ enum { KEY_TOP = 0x100, DEFAULT_TOP = 5 };
 typedef struct fill {
     text_arguments arguments;
     size_t top;
-    mh_text mask; // the model's own name of it
-    int32_t mask_id;
-    char *text; // the current one with the model's own masks
-    size_t text_size;
+    mask_token mask;
 } fill;
-
-// What came out for one text.
-typedef struct filled {
-    size_t masks, top;
-    int32_t *ids;  // (masks, top)
-    double *logps; // (masks, top)
-} filled;
 
 // ---- options ------------------------------------------------------------------------------------
 
@@ -64,131 +54,34 @@ static const struct argp fill_argp = {
            "  multihead fill -m bert-base-uncased --json <texts.txt\n",
 };
 
-// ---- masks --------------------------------------------------------------------------------------
-
-// The length of the mask at the beginning of a text, 0 if there is none.
-static size_t mask_length(const fill *f, mh_text rest)
-{
-    static const char *const others[] = {"[MASK]", "<mask>"};
-    if (rest.size >= f->mask.size && memcmp(rest.bytes, f->mask.bytes, f->mask.size) == 0)
-        return f->mask.size;
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const size_t length = strlen(others[i]);
-        if (rest.size >= length && memcmp(rest.bytes, others[i], length) == 0)
-            return length;
-    }
-    size_t line = 0; // three or more: people do not count them
-    while (line < rest.size && rest.bytes[line] == '_')
-        line++;
-    return line >= 3 ? line : 0;
-}
-
-// The text with all masks as the model names them, in f->text.
-static bool set_masks(fill *f, mh_text text)
-{
-    f->text_size = 0;
-    free(f->text);
-    f->text = malloc(text.size * (f->mask.size + 1) + 1); // at most one mask for each byte
-    if (!f->text)
-        return false;
-    for (size_t i = 0; i < text.size;) {
-        const size_t length = mask_length(f, (mh_text){text.bytes + i, text.size - i});
-        const mh_text part = length ? f->mask : (mh_text){text.bytes + i, 1};
-        memcpy(f->text + f->text_size, part.bytes, part.size);
-        f->text_size += part.size;
-        i += length ? length : 1;
-    }
-    return true;
-}
+// ---- one text -----------------------------------------------------------------------------------
 
 static int find_mask_token(fill *f)
 {
     const text_arguments *a = &f->arguments;
     const mh_model_info *info = mh_model_describe(a->model);
-    const mh_tokenizer *tokenizer = mh_model_tokenizer(a->model);
-    f->mask_id = mh_tokenizer_role(tokenizer, MH_ROLE_MASK);
-    if (!(info->abilities & MH_CAN_FILL))
+    const char *problem = mask_find(a->model, &f->mask);
+    if (!problem)
+        return EXIT_DONE;
+    if (info->abilities & MH_CAN_FILL)
+        complain("%s: %s", a->directory, problem);
+    else
         complain("%s: this model (%s%s%s) has no masked language model head", a->directory,
                  info->family, *info->architecture ? ", " : "", info->architecture);
-    else if (f->mask_id < 0 || !mh_tokenizer_name(tokenizer, f->mask_id, &f->mask) ||
-             f->mask.size == 0)
-        complain("%s: the tokenizer has no mask token", a->directory);
-    else
-        return EXIT_DONE;
     return EXIT_INPUT;
-}
-
-// ---- one text -----------------------------------------------------------------------------------
-
-// Moves the rows of masks to the front; returns how many there are.
-static size_t gather_masks(const fill *f, const mh_model_input *input, float *hidden, size_t D)
-{
-    size_t masks = 0;
-    for (size_t i = 0; i < (size_t)input->starts[1]; i++)
-        if (input->ids[i] == f->mask_id)
-            memmove(hidden + masks++ * D, hidden + i * D, D * sizeof *hidden);
-    return masks;
-}
-
-static mh_status rank_candidates(const fill *f, float *hidden, size_t D, float *logits, filled *out)
-{
-    mh_context *context = f->arguments.context;
-    const size_t V = mh_model_describe(f->arguments.model)->vocabulary;
-    const mh_tensor rows = mh_tensor_2d(hidden, MH_F32, out->masks, D);
-    mh_tensor scores = mh_tensor_2d(logits, MH_F32, out->masks, V);
-    mh_tensor ids = mh_tensor_2d(out->ids, MH_I32, out->masks, out->top);
-    mh_tensor logps = mh_tensor_2d(out->logps, MH_F64, out->masks, out->top);
-    mh_status status = mh_model_logits(context, f->arguments.model, &rows, &scores);
-    return status ? status : mh_log_softmax_topk(context, NULL, &scores, &ids, &logps);
-}
-
-static size_t count_masks(const fill *f, const mh_model_input *input)
-{
-    size_t masks = 0;
-    for (size_t i = 0; i < (size_t)input->starts[1]; i++)
-        masks += input->ids[i] == f->mask_id;
-    return masks;
-}
-
-static int fill_input(const fill *f, const mh_model_input *input, filled *out)
-{
-    mh_context *context = f->arguments.context;
-    const mh_model_info *info = mh_model_describe(f->arguments.model);
-    const size_t rows = (size_t)input->starts[1], D = info->d_model, V = info->vocabulary;
-    out->top = f->top < V ? f->top : V;
-    float *hidden = calloc(rows * D, sizeof *hidden);
-    float *logits = calloc(out->masks * V, sizeof *logits);
-    out->ids = calloc(out->masks * out->top, sizeof *out->ids);
-    out->logps = calloc(out->masks * out->top, sizeof *out->logps);
-    int code = EXIT_MEMORY;
-    if (!hidden || !logits || !out->ids || !out->logps) {
-        complain("out of memory for %zu tokens", rows);
-    } else {
-        mh_tensor all = mh_tensor_2d(hidden, MH_F32, rows, D);
-        mh_status status = mh_model_hidden(context, f->arguments.model, input, &all);
-        gather_masks(f, input, hidden, D);
-        if (!status)
-            status = rank_candidates(f, hidden, D, logits, out);
-        code = status ? complain_status(context, status, NULL) : EXIT_DONE;
-    }
-    free(hidden);
-    free(logits);
-    return code;
 }
 
 // ---- printing -----------------------------------------------------------------------------------
 
 static void print_candidate_json(const mh_tokenizer *tokenizer, int32_t id, double probability)
 {
-    mh_text name = {"", 0}, text = {"", 0};
+    mh_text name = {"", 0};
+    const mh_text text = token_shown(tokenizer, id);
     mh_tokenizer_name(tokenizer, id, &name);
-    mh_tokenizer_token(tokenizer, id, &text, NULL);
     printf("{\"token\": ");
     put_json_string(stdout, name.bytes, name.size);
     printf(", \"id\": %d, \"probability\": %.9g, \"text\": ", (int)id, probability);
-    // Half a character, of a byte-level token, cannot be written in JSON.
-    const bool whole = mh_utf8_valid(text.bytes, text.size) == text.size;
-    put_json_string(stdout, whole ? text.bytes : name.bytes, whole ? text.size : name.size);
+    put_json_string(stdout, text.bytes, text.size);
     putchar('}');
 }
 
@@ -212,11 +105,7 @@ static void print_filled_json(const fill *f, mh_text text, const filled *out)
 
 static void print_candidate(const mh_tokenizer *tokenizer, int32_t id, double probability)
 {
-    mh_text name = {"", 0}, text = {"", 0};
-    mh_tokenizer_name(tokenizer, id, &name);
-    if (!mh_tokenizer_token(tokenizer, id, &text, NULL) || text.size == 0 ||
-        mh_utf8_valid(text.bytes, text.size) < text.size)
-        text = name;
+    mh_text text = token_shown(tokenizer, id);
     while (text.size > 1 && text.bytes[0] == ' ')
         text = (mh_text){text.bytes + 1, text.size - 1};
     printf("  %.4f  ", probability);
@@ -245,31 +134,37 @@ static int fill_encoded(const fill *f, size_t number, const mh_model_texts *enco
 {
     const text_arguments *a = &f->arguments;
     const mh_model_input *input = mh_model_texts_input(encoded);
-    filled out = {.masks = count_masks(f, input)};
-    if (out.masks == 0) {
+    filled out;
+    if (mask_count(&f->mask, input) == 0) {
         complain("text %zu: found no mask%s, expected %.*s or ___", number,
                  mh_model_texts_encoding(encoded, 0)->truncated ? " among the tokens that fit" : "",
-                 (int)f->mask.size, f->mask.bytes);
+                 (int)f->mask.name.size, f->mask.name.bytes);
         return EXIT_INPUT;
     }
-    int code = fill_input(f, input, &out);
-    if (code == EXIT_DONE)
+    const mh_status status = mask_fill(a->context, a->model, &f->mask, input, f->top, &out);
+    if (!status)
         (a->json ? print_filled_json : print_filled)(f, a->texts[number - 1], &out);
-    free(out.ids);
-    free(out.logps);
-    return code;
+    filled_free(&out);
+    if (status == MH_ERROR_MEMORY)
+        complain("out of memory for the tokens of text %zu", number);
+    return status == MH_ERROR_MEMORY ? EXIT_MEMORY
+           : status                  ? complain_status(a->context, status, NULL)
+                                     : EXIT_DONE;
 }
 
 static int fill_text(fill *f, size_t number)
 {
     const text_arguments *a = &f->arguments;
     mh_model_texts *encoded;
-    if (!set_masks(f, a->texts[number - 1])) {
+    mh_text text = {NULL, 0};
+    char *named = mask_name_all(&f->mask, a->texts[number - 1], &text.size);
+    if (!named) {
         complain("out of memory for text %zu", number);
         return EXIT_MEMORY;
     }
-    mh_status status = mh_model_encode(a->context, a->model, a->truncate,
-                                       &(mh_text){f->text, f->text_size}, 1, &encoded);
+    text.bytes = named;
+    mh_status status = mh_model_encode(a->context, a->model, a->truncate, &text, 1, &encoded);
+    free(named);
     if (status)
         return complain_text(a, status, number);
     f->arguments.truncated += mh_model_texts_encoding(encoded, 0)->truncated;
@@ -290,7 +185,6 @@ static int run_fill(int argc, char **argv)
         code = text_arguments_read(&f.arguments);
     for (size_t i = 0; i < f.arguments.count && code == EXIT_DONE; i++)
         code = fill_text(&f, i + 1);
-    free(f.text);
     text_arguments_close(&f.arguments);
     return code;
 }

@@ -37,8 +37,7 @@ static int show_trace(const generate *g, const mh_trace *trace)
     return code == EXIT_DONE && g->shows_attention ? print_heatmaps(g, trace) : code;
 }
 
-// Names of the tokens, each terminated, in one block to be freed; NULL if out of memory.
-static char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t count)
+char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t count)
 {
     size_t bytes = count * sizeof(char *);
     mh_text name;

@@ -69,6 +69,9 @@ void print_generation_json(const generate *g, mh_text prompt, const mh_generatio
 int show_attention(const generate *g, mh_text prompt, const mh_generation *result);
 bool attention_asked(const generate *g);
 
+// Names of the tokens, each terminated, in one block to be freed; NULL if out of memory.
+char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t count);
+
 // ---- conversations ------------------------------------------------------------------------------
 
 // The prompt for a user's message alone, in *text, with the model's chat template, or as it is.

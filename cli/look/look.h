@@ -37,6 +37,11 @@ typedef struct off_list {
     size_t count;
 } off_list;
 
+bool off_is_name(const char *name); // LAYER:HEAD, or LAYER for all heads of a layer
+
+// Marks the head or heads of this name in a table (layers, heads); false if there are none.
+bool off_mark(const char *name, const mh_model_info *info, bool *disabled);
+
 // Rejects anything but LAYER:HEAD, or LAYER for all heads of a layer.
 void off_add(struct argp_state *state, off_list *list, const char *name);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Takes "3:7" apart; *all: it is "3".
 static bool read_off(const char *name, size_t *layer, size_t *head, bool *all)
 {
     enum { MOST_DIGITS = 6 };
@@ -23,11 +24,28 @@ static bool read_off(const char *name, size_t *layer, size_t *head, bool *all)
            !rest[1 + second];
 }
 
-void off_add(struct argp_state *state, off_list *list, const char *name)
+bool off_is_name(const char *name)
 {
     size_t layer, head;
     bool all;
-    if (!read_off(name, &layer, &head, &all))
+    return read_off(name, &layer, &head, &all);
+}
+
+bool off_mark(const char *name, const mh_model_info *info, bool *disabled)
+{
+    const size_t H = info->heads;
+    size_t layer, head;
+    bool all;
+    if (!read_off(name, &layer, &head, &all) || layer >= info->layers || head >= H)
+        return false;
+    for (size_t h = all ? 0 : head; h < (all ? H : head + 1); h++)
+        disabled[layer * H + h] = true;
+    return true;
+}
+
+void off_add(struct argp_state *state, off_list *list, const char *name)
+{
+    if (!off_is_name(name))
         argp_error(state,
                    "--disable-head: found '%s', expected LAYER:HEAD, from 0, or LAYER for all "
                    "heads of a layer",
@@ -53,17 +71,12 @@ int off_find(const off_list *list, const mh_model_info *info, bool **disabled)
         return EXIT_MEMORY;
     }
     for (size_t i = 0; i < list->count; i++) {
-        size_t layer, head;
-        bool all;
-        read_off(list->names[i], &layer, &head, &all);
-        if (layer >= L || head >= H) {
+        if (!off_mark(list->names[i], info, *disabled)) {
             complain("--disable-head: found '%s', but the model has %zu %s of %zu %s, from 0",
                      list->names[i], L, plural(L, "layer", "layers"), H,
                      plural(H, "head", "heads"));
             return EXIT_USAGE;
         }
-        for (size_t h = all ? 0 : head; h < (all ? H : head + 1); h++)
-            (*disabled)[layer * H + h] = true;
     }
     return EXIT_DONE;
 }
