@@ -17,6 +17,7 @@ set(MH_WEB_SCRIPTS
   picture.js # attention over a picture
   choices.js # next-token probabilities, beams
   serve.js   # a page that asks its server
+  predictions.js # masks, labels, the next token
   intro.js   # which model, what it made of the text
   app.js)
 set(MH_WEB_STYLES page.css picture.css)

@@ -30,15 +30,15 @@ function drawIntroduction() {
     : 'Type a sentence to see what every head of the model attends to.';
   $('intro').hidden = trace !== null && state.view !== 'overview';
   if (!trace) return;
-  const {output} = trace;
-  $('said').replaceChildren(...(output ? [el('span', {class: 'muted', 'aria-label': 'translated'}, '→ '), output] : []));
+  const {output} = trace, off = offNames();
+  $('said').replaceChildren(...(output ? [el('span', {class: 'muted', 'aria-label': trace.groups.has('cross') ? 'translated' : 'continued'}, '→ '), output] : []));
   $('said').hidden = !output;
-  const off = offNames();
+  drawPredictions(trace, off.length ? original : null);
   $('off').hidden = off.length === 0;
   if (off.length)
     $('off').replaceChildren(
       `Without ${off.map(offText).join('; ')}. `,
-      original ? (original.output === output ? 'With all heads the translation is the same. ' : `With all heads: ${original.output} `) : '',
+      original && original.output ? (original.output === output ? `With all heads the ${trace.groups.has('cross') ? 'translation' : 'continuation'} is the same. ` : `With all heads: ${original.output} `) : '',
       el('button', {class: 'plain', onclick: () => go({off: ''})}, 'Enable all heads'));
 }
 

@@ -1,13 +1,24 @@
 // SPDX-License-Identifier: MIT
 // A page without a trace requests one from its server:
 //
-//     GET  model       {name, from, to, examples}: what it runs, its languages, texts to try
+//     GET  model       {name, task, from, to, examples}: what it runs, its languages, texts to try
 //     POST translate   {text, disabled_heads} returns the description and the chunks of a trace
+//     POST look        the same of a model that does not translate, with what it predicts
 //
 // What was asked is kept, so that Back and comparisons need no second answer.
 
 const KEPT_ANSWERS = 12;
 const served = {model: null, answers: new Map()};
+
+// What a model does with a text; a server of an older version translates.
+const TASKS = {
+  translate: {button: 'Translate', hint: 'A sentence to translate', again: 'translate without it'},
+  continue: {button: 'Continue', hint: 'The beginning of a text', again: 'continue without it'},
+  fill: {button: 'Fill', hint: 'A sentence with ___ for a word', again: 'fill without it'},
+  classify: {button: 'Classify', hint: 'A sentence to classify', again: 'classify without it'},
+  embed: {button: 'Show', hint: 'A sentence', again: 'run the model without it'},
+};
+const servedTask = () => (served.model && Object.hasOwn(TASKS, served.model.task) ? served.model.task : 'translate');
 
 // The error message from the server's {"error": ...}, or else the plain response.
 async function refusal(answer) {
@@ -19,16 +30,21 @@ async function refusal(answer) {
   }
 }
 
+// A model of one stack has no kinds of heads: its server takes "2:0" for "enc.2.0".
+const headsForServer = off => off.split(',').map(name =>
+  (servedTask() === 'translate' ? name : name.split('.').slice(1).join(':')));
+
 async function requestTrace(text, off) {
-  const answer = await fetch('translate', {
+  const answer = await fetch(servedTask() === 'translate' ? 'translate' : 'look', {
     method: 'POST',
     headers: {'Content-Type': 'application/json'},
-    body: JSON.stringify(off ? {text, disabled_heads: off.split(',')} : {text}),
+    body: JSON.stringify(off ? {text, disabled_heads: headsForServer(off)} : {text}),
   });
   if (!answer.ok) throw await refusal(answer);
-  const body = await answer.text(), {trace, chunks} = JSON.parse(body);
+  const body = await answer.text(), {trace, chunks, predictions = [], embedding = null, continuation = null} = JSON.parse(body);
   const made = new Trace(trace, n => chunks[n], body.length);
   made.served = {text, off};
+  made.made = {predictions, embedding, continuation};
   return made;
 }
 
@@ -68,7 +84,7 @@ function offSwitch(group, layer, head, label = '') {
     class: 'offswitch',
     'aria-pressed': String(off),
     'aria-label': `Disable ${placeName(group, layer, head)}`,
-    title: off ? 'enable this head again' : 'disable this head, and translate without it',
+    title: off ? 'enable this head again' : `disable this head, and ${TASKS[servedTask()].again}`,
     onclick: () => toggleOff(group, layer, head),
   }, label || (off ? '○' : '●'));
 }
@@ -107,8 +123,10 @@ async function showServed(wanted) {
 }
 
 function offerExamples() {
-  const {examples = [], from} = served.model;
-  $('text').placeholder = from ? `A sentence in ${from}` : 'A sentence to translate';
+  const {examples = [], from} = served.model, {button, hint} = TASKS[servedTask()];
+  $('text').placeholder = from ? `A sentence in ${from}` : hint;
+  $('text').setAttribute('aria-label', hint);
+  $('ask').querySelector('button.primary').textContent = button;
   $('examples').replaceChildren('Try: ', ...examples.map(text =>
     el('button', {type: 'button', class: 'example', onclick: () => go({text, off: ''})}, text)));
   $('examples').hidden = examples.length === 0;

@@ -220,6 +220,7 @@ class Trace {
     this.description = description;
     this.size = size; // bytes, to tell the reader
     this.served = null; // {text, off} if a server made it
+    this.made = null; // {predictions, embedding, continuation}: what its model made of the text
     this.bits = description.bits;
     this.sides = {
       source: description.source,
@@ -242,6 +243,7 @@ class Trace {
   }
   // What a decoder wrote, as a sentence; empty for anything else.
   get output() {
+    if (this.made && this.made.continuation !== null) return this.made.continuation.trim();
     const cross = this.groups.get('cross');
     return cross ? cross.queries.sentence() : '';
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead serve: translate in the browser, and see what attention does.
+// multihead serve: a model in the browser: what it makes of a text, and what attention does.
 #include "messages.h"
 #include "model_path.h"
 #include "server.h"
@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <malloc.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,12 +19,13 @@ enum { KEY_PORT = 0x100, KEY_HOST, KEY_OPEN, KEY_DTYPE, KEY_NO_VERIFY, KEY_QUEUE
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 1},
     {"model", 'm', "MODEL", 0,
-     "its directory, as written by 'multihead train -o DIR', or the name of one in "
-     "$MULTIHEAD_MODELS, ./models or where models are installed. Default: " DEFAULT_MODEL,
+     "a directory as Hugging Face publishes it or 'multihead train -o DIR' writes it, or a GGUF "
+     "file; or the name of one in $MULTIHEAD_MODELS, ./models or where models are installed. "
+     "Default: " DEFAULT_MODEL,
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "type of the operands of products, f32 or bf16; default: bf16 at levels avx512bf16 and amx, "
-     "else f32",
+     "type of the operands of products, f32 or bf16; default: of translators bf16 at levels "
+     "avx512bf16 and amx, else f32",
      0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
      "load the model even if its checksums do not match: it was changed after saving", 0},
@@ -39,7 +39,7 @@ static const struct argp_option option_table[] = {
      "length of the queue of waiting requests, 0 to 128; more get 503; default: 32", 0},
     {"timeout", KEY_TIMEOUT, "SECONDS", 0,
      "time limit of a request, 1 to 3600: one that is still waiting then gets 503, one that is "
-     "being translated 504; default: 30",
+     "being computed 504; default: 30",
      0},
     {"open", KEY_OPEN, NULL, 0, "open the page in the browser (xdg-open)", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -53,7 +53,6 @@ typedef struct serve {
     mh_translator_load_options loading;
     bool opens;
     pid_t browser; // 0: none
-    mh_translator *translator;
     server server;
 } serve;
 
@@ -106,17 +105,25 @@ static const struct argp serve_argp = {
     .parser = serve_parse_option,
     .args_doc = "[-m MODEL] [--port N] [--open] [OPTION...]",
     .doc =
-        "Serves a page that translates a sentence and shows what every head of every layer "
-        "attends to. The address of the page is printed once the server is ready. "
-        "Ctrl-C, SIGTERM or SIGHUP stop it, with exit code 0.\n"
+        "Serves a page that shows what a model makes of a sentence and what every head of every "
+        "layer attends to: a translation; the continuation by a causal language model, with the "
+        "likeliest next tokens; candidates for the masks of a masked one; the labels of a "
+        "classifier. A click disables a head, and the page shows both results. Models of pictures "
+        "and sound are not served; 'multihead look --page' writes a page for these. The address "
+        "is printed once the server is ready. Ctrl-C, SIGTERM or SIGHUP stop it, with exit code "
+        "0.\n"
         "\n"
         "For programs: POST /translate with a JSON object {\"text\": \"...\"} returns an object "
         "with translation, score, log_probability, and the data of the page; "
         "\"disabled_heads\": [\"cross.2.0\"] disables heads, as --disable-head of 'multihead "
-        "translate' does. GET /model names the model and its languages.\v"
+        "translate' does. Of a model that does not translate: POST /look, with predictions, "
+        "continuation or embedding, and heads as --disable-head of 'multihead look' has them, "
+        "\"2:0\". GET /model names the model, its task and its languages.\v"
         "Examples:\n"
         "  multihead serve --open\n"
         "  multihead serve -m models/fr-en --port 0\n"
+        "  multihead serve -m en-lm --open\n"
+        "  multihead serve -m bert-base-uncased --open\n"
         "  curl -s localhost:8080/translate --json '{\"text\": \"Bonjour !\"}' | jq .translation",
     .children = children,
 };
@@ -125,15 +132,21 @@ static const struct argp serve_argp = {
 
 static int serve_open_model(serve *s)
 {
-    mh_status status =
-        mh_translator_load_with(s->context, s->directory, &s->loading, &s->translator);
-    if (status)
-        return complain_model(s->context, status);
+    server *to = &s->server;
+    const int code = served_open(s->context, s->directory, &s->loading, &to->served);
+    if (code != EXIT_DONE)
+        return code;
     mh_view_options options = mh_view_options_default();
     options.served = true;
-    status = mh_view_page(s->context, &options, NULL, &s->server.page);
-    s->server.queue.translator = s->translator;
-    return status ? complain_status(s->context, status, NULL) : EXIT_DONE;
+    const mh_status status = mh_view_page(s->context, &options, NULL, &to->page);
+    if (status)
+        return complain_status(s->context, status, NULL);
+    to->queue.served = &to->served;
+    to->model = describe_served_model(&to->served);
+    if (to->model)
+        return EXIT_DONE;
+    complain("out of memory for the model's description");
+    return EXIT_MEMORY;
 }
 
 static void open_browser(serve *s, const sigset_t *mask)
@@ -250,21 +263,15 @@ static int run_serve(int argc, char **argv)
     pthread_cond_init(&s.server.queue.filled, NULL);
     signal(SIGPIPE, SIG_IGN); // a client that disconnects must not end the server
     json_object_seed(0);      // now, not in two threads at once
-    s.server.queue.model = name;
-    s.server.model = describe_served_model(name);
-    if (s.server.model) {
-        code = serve_until_interrupted(&s);
-    } else {
-        complain("out of memory for the model's description");
-        code = EXIT_MEMORY;
-    }
+    s.server.served.name = name;
+    code = serve_until_interrupted(&s);
     listener_close(&s.server.listener);
     queue_close(&s.server.queue);
     pthread_cond_destroy(&s.server.queue.filled);
     pthread_mutex_destroy(&s.server.queue.mutex);
     if (s.context)
         mh_buffer_free(s.context, &s.server.page);
-    mh_translator_free(s.translator);
+    served_close(&s.server.served);
     mh_context_free(s.context);
     free(s.server.model);
     free(name);
@@ -274,7 +281,7 @@ static int run_serve(int argc, char **argv)
 
 const command serve_command = {
     .name = "serve",
-    .summary = "translate in the browser and see what the heads attend to",
+    .summary = "run a model in the browser and see what its heads attend to",
     .argp = &serve_argp,
     .run = run_serve,
 };

@@ -70,7 +70,7 @@ static void time_out(server *s, client *c)
             queue_cancel(&s->queue, j)
                 ? answer_error(503, "the request has waited for %d seconds; try again later",
                                s->timeout)
-                : answer_error(504, "the translation took more than %d seconds", s->timeout);
+                : answer_error(504, "the answer took more than %d seconds", s->timeout);
         client_answer(s, c, a, c->keep_alive);
         client_take_requests(s, c);
     } else if (c->state == CLIENT_ASKING && c->input_size > 0) {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
-// `multihead serve`: a page with a text box, and translations with their attention.
+// `multihead serve`: a page with a text box, and what a model makes of a text, with its attention.
 //
 //     GET  /            the page
-//     GET  /model       {"name": "...", "from": "French", "to": "English", "examples": [...]}
+//     GET  /model       {"name": "...", "task": "translate", "from": "French", ...}
 //     POST /translate   {"text": "..."} -> {"translation": "...", ..., "trace": ..., "chunks": ...}
+//     POST /look        the same of a model that does not translate: {"predictions": [...], ...}
 //
 //     server.c            the event loop: one thread, all connections
 //     server_client.c     one connection: bytes in, bytes out
 //     server_request.c    which requests get which answer
 //     server_queue.c      requests that wait for a worker, a thread with its own context
-//     server_answer.c     a text to JSON, by a worker
-//     server_model.c      what the model is, and texts to try
+//     server_answer.c     the body of a request, and which of these two answers it
+//     server_translate.c  a text to its translation
+//     server_look.c       a text to what a model predicts
+//     served_model.c      the model, and what it does
+//     server_model.c      how it is described to the page, with texts to try
 //     server_socket.c     where it listens, and which names for itself it accepts
 //     http.h              the protocol
 //
@@ -27,7 +31,9 @@
 
 #include "arguments.h"
 #include "http.h"
+#include "pretrained/masks.h"
 
+#include <jansson.h>
 #include <multihead/translator.h>
 #include <pthread.h>
 #include <signal.h>
@@ -38,7 +44,8 @@ enum {
     CONNECTIONS_MAX = 128,     // fewer where the limit of open files is low
     DESCRIPTORS_RESERVED = 16, // of that limit, for all but connections
     WORKERS_MAX = 4,
-    UNSENT_MAX = 64 << 20, // bytes of translations that clients have not read yet
+    TOKENS_MAX = 256,      // of a text, for models that do not translate
+    UNSENT_MAX = 64 << 20, // bytes of answers that clients have not read yet
     QUEUE_DEFAULT = 32,    // requests that wait
     TIMEOUT_DEFAULT = 30,  // seconds from a complete request to its answer
     RETRY_SECONDS = 2,     // after which a client that got 503 may try again
@@ -67,6 +74,36 @@ void listener_close(listener *l);
 
 // Whether the value of a Host header names us.
 bool listener_knows(const listener *l, mh_text host);
+
+// ---- the model ----------------------------------------------------------------------------------
+
+typedef enum served_task {
+    TASK_TRANSLATE,
+    TASK_CONTINUE, // a causal language model
+    TASK_FILL,     // a masked one
+    TASK_CLASSIFY,
+    TASK_EMBED,
+} served_task;
+
+typedef struct served_model {
+    const char *name; // of its directory: clients need not know its path
+    served_task task;
+    mh_translator *translator; // of TASK_TRANSLATE
+    mh_model *model;           // of the others; of TASK_TRANSLATE, what it may run on, or NULL
+    mask_token mask;           // of TASK_FILL
+} served_model;
+
+// Loads the model of a directory. Returns an exit code after reporting errors, also for a model
+// that cannot be served. served_close() is needed in any case.
+int served_open(mh_context *context, const char *directory,
+                const mh_translator_load_options *options, served_model *served);
+void served_close(served_model *served);
+
+// "translate", ...
+const char *task_name(served_task task);
+
+// What GET /model answers, malloc()ed; NULL if out of memory.
+char *describe_served_model(const served_model *served);
 
 // ---- answers ------------------------------------------------------------------------------------
 
@@ -102,9 +139,8 @@ typedef struct worker {
 } worker;
 
 typedef struct queue {
-    const mh_translator *translator;
-    const char *model; // its name
-    size_t capacity;   // jobs that may wait
+    const served_model *served;
+    size_t capacity; // jobs that may wait
     worker workers[WORKERS_MAX];
     size_t count; // of workers
 
@@ -137,8 +173,23 @@ void job_free(job *j); // NULL is fine
 // The answer to the body of a request, computed by one worker.
 answer answer_job(const queue *q, mh_context *context, job *j);
 
-// What GET /model answers, malloc()ed; NULL if out of memory. `name`: of the model's directory.
-char *describe_served_model(const char *name);
+// ---- answers by a worker ------------------------------------------------------------------------
+
+typedef struct request {
+    json_t *json; // owns the text
+    mh_text text;
+    bool *disabled; // heads; NULL: none
+} request;
+
+answer answer_translate(const served_model *served, mh_context *context, const request *r, job *j);
+answer answer_look(const served_model *served, mh_context *context, const request *r, job *j);
+
+// An error of the library; its message.
+answer answer_status(mh_context *context, mh_status status);
+
+// A JSON object and the page's data of a trace as the one object that the page expects. Takes the
+// object, which may be NULL: out of memory.
+answer answer_trace(mh_context *context, json_t *head, const mh_trace *trace);
 
 // ---- connections --------------------------------------------------------------------------------
 
@@ -174,13 +225,14 @@ typedef struct client {
 typedef struct server {
     listener listener;
     queue queue;
+    served_model served;
     mh_buffer page;
     char *model; // the answer to GET /model
     int timeout; // seconds
     size_t most; // connections
     client *clients[CONNECTIONS_MAX];
     size_t count;
-    size_t unsent;        // bytes of translations
+    size_t unsent;        // bytes of answers
     int64_t accept_after; // ms: accept no connections before that, out of descriptors
     int64_t trim_at;      // ms: memory is returned to the system if idle; 0: it has been
     bool stopping;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
-// From the body of a request to the body of its answer: translates a text and traces its attention.
-// The event loop may cancel it at any step of the search.
+// From the body of a request to the body of its answer.
+#include "look/look.h"
 #include "messages.h"
 #include "server.h"
 #include "translate/translate.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,129 +43,31 @@ answer answer_error(int code, const char *format, ...)
     return result;
 }
 
-static answer answer_status(mh_context *context, mh_status status)
+answer answer_status(mh_context *context, mh_status status)
 {
-    const bool ours = status != MH_ERROR_MEMORY;
-    return answer_error(ours ? 500 : 503, "%s", mh_error_message(context));
-}
-
-// ---- a text -------------------------------------------------------------------------------------
-
-typedef struct request {
-    json_t *json; // owns the text
-    mh_text text;
-    bool *disabled; // heads; NULL: none
-} request;
-
-// A translation and its trace as the one object that the page expects.
-static answer put_together(const mh_translation *t, const mh_buffer *data)
-{
-    json_t *json = json_pack("{s:s%,s:f,s:f}", "translation", t->text.bytes, t->text.size, "score",
-                             t->score, "log_probability", t->log_probability);
-    char *head = json ? json_dumps(json, JSON_COMPACT) : NULL;
-    json_decref(json);
-    answer result = {.code = 200};
-    const size_t size = head ? strlen(head) : 0; // "{...}" and "{...}" become "{...,...}"
-    result.body = head ? malloc(size + data->size + 1) : NULL;
-    if (result.body) {
-        memcpy(result.body, head, size);
-        result.body[size - 1] = ',';
-        memcpy(result.body + size, data->data + 1, data->size);
-        result.size = size + data->size - 1;
-    }
-    free(head);
-    return result;
-}
-
-// All hypotheses of the search; free() them.
-static mh_trace_hypothesis *list_hypotheses(const mh_translations *translations, size_t *count)
-{
-    for (*count = 0; mh_translations_at(translations, 0, *count);)
-        ++*count;
-    mh_trace_hypothesis *list = calloc(*count + 1, sizeof *list);
-    for (size_t i = 0; list && i < *count; i++) {
-        const mh_translation *t = mh_translations_at(translations, 0, i);
-        list[i] = (mh_trace_hypothesis){.text = t->text.bytes, .score = t->score};
-    }
-    return list;
-}
-
-static answer answer_translation(const queue *q, mh_context *context, const request *r,
-                                 const mh_translations *found)
-{
-    const mh_translation *t = mh_translations_at(found, 0, 0);
-    mh_translation_trace *trace = NULL;
-    mh_buffer data = {0};
-    size_t count;
-    mh_trace_hypothesis *hypotheses = list_hypotheses(found, &count);
-    if (!hypotheses)
+    if (status == MH_ERROR_MEMORY)
         return answer_error(503, "out of memory");
-    mh_status status = mh_translation_trace_create(context, q->translator, r->disabled, r->text,
-                                                   t->ids, t->count, &trace);
-    if (!status) {
-        mh_trace named = *mh_translation_trace_view(trace);
-        named.model = q->model;
-        named.hypotheses = hypotheses;
-        named.hypothesis_count = count;
-        status = mh_view_data(context, NULL, &named, &data);
+    return answer_error(500, "%s", mh_error_message(context));
+}
+
+answer answer_trace(mh_context *context, json_t *head, const mh_trace *trace)
+{
+    mh_buffer data = {0};
+    char *first = head ? json_dumps(head, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    json_decref(head);
+    const mh_status status = mh_view_data(context, NULL, trace, &data);
+    answer result = {.code = 200};
+    const size_t size = first ? strlen(first) : 0; // "{...}" and "{...}" become "{...,...}"
+    result.body = first && !status ? malloc(size + data.size + 1) : NULL;
+    if (result.body) {
+        memcpy(result.body, first, size);
+        result.body[size - 1] = ',';
+        memcpy(result.body + size, data.data + 1, data.size);
+        result.size = size + data.size - 1;
     }
-    const answer result = status ? answer_status(context, status) : put_together(t, &data);
     mh_buffer_free(context, &data);
-    mh_translation_trace_free(trace);
-    free(hypotheses);
-    return result;
-}
-
-// The error for an invalid text; code 0: it is valid. A text that is too long for the model at once
-// has no trace.
-static answer answer_refuse_text(const queue *q, mh_context *context, mh_text text)
-{
-    const size_t most = mh_translator_configuration(q->translator)->max_length - 1;
-    mh_tokens tokens = {0};
-    const mh_status status = mh_translator_encode(context, q->translator, text, &tokens);
-    const size_t count = tokens.count;
-    mh_tokens_free(context, &tokens);
-    if (status)
-        return answer_status(context, status);
-    if (count == 0)
-        return answer_error(422, "the text is empty; type a sentence to translate");
-    if (count > most)
-        return answer_error(422,
-                            "the text has %zu tokens, and the model takes at most %zu; try one "
-                            "sentence at a time",
-                            count, most);
-    return (answer){0};
-}
-
-static bool is_wanted(void *user, size_t done, size_t total)
-{
-    (void)done;
-    (void)total;
-    return !atomic_load(&((job *)user)->cancelled);
-}
-
-static answer answer_translate(const queue *q, mh_context *context, const request *r, job *j)
-{
-    const answer refusal = answer_refuse_text(q, context, r->text);
-    if (refusal.code)
-        return refusal;
-    mh_translate_options options = mh_translate_options_default();
-    options.n_best = options.beam; // the page shows what else was found
-    options.disabled_heads = r->disabled;
-    options.progress = is_wanted;
-    options.progress_user = j;
-    mh_translations *translations;
-    const mh_status status =
-        mh_translate(context, q->translator, &options, &r->text, 1, &translations);
-    if (status)
-        return answer_status(context, status);
-    answer result = {0}; // discarded if it was cancelled
-    if (!atomic_load(&j->cancelled))
-        result = mh_translations_at(translations, 0, 0)
-                     ? answer_translation(q, context, r, translations)
-                     : answer_error(500, "the model found no translation");
-    mh_translations_free(translations);
-    return result;
+    free(first);
+    return status ? answer_status(context, status) : result;
 }
 
 // ---- a request ----------------------------------------------------------------------------------
@@ -177,15 +78,58 @@ static void request_free(request *r)
     free(r->disabled);
 }
 
-// Members of {"disabled_heads": ["cross.2.0", ...]}. The answer has code 0 if they are valid.
-static answer request_read_heads(const queue *q, const json_t *list, request *r)
+// A name of {"disabled_heads": ["cross.2.0", ...]}. The answer has code 0 if it is valid.
+static answer read_translator_head(const served_model *served, const char *name, size_t i,
+                                   bool *disabled)
 {
-    const mh_translator_config *config = mh_translator_configuration(q->translator);
+    const mh_translator_config *config = mh_translator_configuration(served->translator);
+    const heads_found found = heads_disable(name, config, disabled);
+    if (found.problem == HEADS_NO_NAME)
+        return answer_error(422,
+                            "disabled_heads[%zu]: found '%.40s', expected enc.LAYER.HEAD, "
+                            "dec.LAYER.HEAD or cross.LAYER.HEAD, from 0",
+                            i, name);
+    if (found.problem)
+        return answer_error(422,
+                            "disabled_heads[%zu]: found '%.40s', but the model has %zu layers of "
+                            "%zu heads there",
+                            i, name, found.layers, config->nhead);
+    return (answer){0};
+}
+
+// The same of {"disabled_heads": ["2:0", ...]}.
+static answer read_model_head(const served_model *served, const char *name, size_t i,
+                              bool *disabled)
+{
+    const mh_model_info *info = mh_model_describe(served->model);
+    if (!off_is_name(name))
+        return answer_error(422,
+                            "disabled_heads[%zu]: found '%.40s', expected LAYER:HEAD, from 0, or "
+                            "LAYER for all heads of a layer",
+                            i, name);
+    if (!off_mark(name, info, disabled))
+        return answer_error(422,
+                            "disabled_heads[%zu]: found '%.40s', but the model has %zu %s of %zu "
+                            "%s, from 0",
+                            i, name, info->layers, plural(info->layers, "layer", "layers"),
+                            info->heads, plural(info->heads, "head", "heads"));
+    return (answer){0};
+}
+
+static size_t count_heads(const served_model *served)
+{
+    const mh_model_info *info = served->translator ? NULL : mh_model_describe(served->model);
+    return info ? info->layers * info->heads
+                : heads_count(mh_translator_configuration(served->translator));
+}
+
+static answer request_read_heads(const served_model *served, const json_t *list, request *r)
+{
     const json_t *item;
     size_t i;
     if (!json_is_array(list))
         return answer_error(400, "disabled_heads: expected a list of strings");
-    r->disabled = calloc(heads_count(config), sizeof *r->disabled);
+    r->disabled = calloc(count_heads(served), sizeof *r->disabled);
     if (!r->disabled)
         return answer_error(503, "out of memory");
     json_array_foreach(list, i, item)
@@ -193,23 +137,16 @@ static answer request_read_heads(const queue *q, const json_t *list, request *r)
         const char *name = json_string_value(item);
         if (!name)
             return answer_error(400, "disabled_heads[%zu]: expected a string", i);
-        const heads_found found = heads_disable(name, config, r->disabled);
-        if (found.problem == HEADS_NO_NAME)
-            return answer_error(422,
-                                "disabled_heads[%zu]: found '%.40s', expected enc.LAYER.HEAD, "
-                                "dec.LAYER.HEAD or cross.LAYER.HEAD, from 0",
-                                i, name);
-        if (found.problem)
-            return answer_error(422,
-                                "disabled_heads[%zu]: found '%.40s', but the model has %zu layers "
-                                "of %zu heads there",
-                                i, name, found.layers, config->nhead);
+        const answer refusal = (served->translator ? read_translator_head
+                                                   : read_model_head)(served, name, i, r->disabled);
+        if (refusal.code)
+            return refusal;
     }
     return (answer){0};
 }
 
 // Reads {"text": "...", "disabled_heads": [...]}. The answer has code 0 if it is valid.
-static answer request_read(const queue *q, const char *body, size_t size, request *r)
+static answer request_read(const served_model *served, const char *body, size_t size, request *r)
 {
     json_error_t error;
     const size_t valid = mh_utf8_valid(body, size);
@@ -224,7 +161,7 @@ static answer request_read(const queue *q, const char *body, size_t size, reques
     if (!json_is_string(string))
         return answer_error(400, "expected an object {\"text\": \"...\"}");
     r->text = (mh_text){json_string_value(string), json_string_length(string)};
-    return heads ? request_read_heads(q, heads, r) : (answer){0};
+    return heads ? request_read_heads(served, heads, r) : (answer){0};
 }
 
 answer answer_job(const queue *q, mh_context *context, job *j)
@@ -232,9 +169,10 @@ answer answer_job(const queue *q, mh_context *context, job *j)
     request r = {0};
     if (atomic_load(&j->cancelled))
         return (answer){0};
-    answer result = request_read(q, j->body, j->size, &r);
+    answer result = request_read(q->served, j->body, j->size, &r);
     if (!result.code)
-        result = answer_translate(q, context, &r, j);
+        result =
+            (q->served->translator ? answer_translate : answer_look)(q->served, context, &r, j);
     request_free(&r);
     return result;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What a page shows before anything is typed: the model's name, its languages, texts to try.
+// What a page shows before anything is typed: the model's name, its task, its languages, texts to
+// try.
 #include "server.h"
 #include "translate/translate.h"
 
-#include <jansson.h>
 #include <string.h>
 
 enum { EXAMPLES = 4 };
@@ -39,15 +39,43 @@ static json_t *list_examples(const char *language)
     return list;
 }
 
-char *describe_served_model(const char *name)
+// Texts to try for a model that does not translate: English, as most of these models read.
+static json_t *list_texts(served_task task)
+{
+    static const char *const texts[][EXAMPLES] = {
+        [TASK_CONTINUE] = {"The cat sat on the", "Once upon a time, there was a little",
+                           "She opened the door and", "The little girl was sad because"},
+        [TASK_FILL] = {"The cat ___ on the mat.", "Paris is the ___ of France.",
+                       "The doctor said that ___ was tired.", "He put the ___ in the ___."},
+        [TASK_CLASSIFY] = {"The film was a joy from start to end.", "The food was cold.",
+                           "I expected more of it.", "Nobody could dislike this book."},
+        [TASK_EMBED] = {"The cat that I saw yesterday ran away.",
+                        "The bank approved the loan yesterday.", "The quick brown fox jumps.",
+                        "She gave the book to her sister."},
+    };
+    json_t *list = json_array();
+    for (size_t n = 0; n < EXAMPLES; n++)
+        json_array_append_new(list, json_string(texts[task][n]));
+    return list;
+}
+
+static json_t *describe_translator(const char *name)
 {
     char source[4], target[4];
     const bool known = name && languages_of_name(name, source, target);
-    json_t *json = json_pack("{s:s, s:s*, s:s*, s:o}", "name", name ? name : "", "from",
-                             known ? mh_language_name(source) : NULL, "to",
-                             known ? mh_language_name(target) : NULL, "examples",
-                             list_examples(known ? source : NULL));
-    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    return json_pack("{s:s*, s:s*, s:o}", "from", known ? mh_language_name(source) : NULL, "to",
+                     known ? mh_language_name(target) : NULL, "examples",
+                     list_examples(known ? source : NULL));
+}
+
+char *describe_served_model(const served_model *s)
+{
+    json_t *json = s->task == TASK_TRANSLATE ? describe_translator(s->name)
+                                             : json_pack("{s:o}", "examples", list_texts(s->task));
+    const bool done = json &&
+                      json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&
+                      json_object_set_new(json, "task", json_string(task_name(s->task))) == 0;
+    char *text = done ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;
 }

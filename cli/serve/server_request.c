@@ -33,7 +33,7 @@ static bool is_own_origin(mh_text origin, mh_text host)
            strncasecmp(origin.bytes + 7, host.bytes, host.size) == 0;
 }
 
-// The error for a request to /translate; code 0: it is valid.
+// The error for a request with a text; code 0: it is valid.
 static answer request_refuse_text(const http_request *r)
 {
     if (r->origin.bytes && !is_own_origin(r->origin, r->host))
@@ -47,16 +47,23 @@ static answer request_refuse_text(const http_request *r)
     return (answer){0};
 }
 
-// The error for requests other than those for the page, /model and /translate; code 0: it is valid.
+// Where texts are sent.
+static const char *text_path(const server *s)
+{
+    return s->served.task == TASK_TRANSLATE ? "/translate" : "/look";
+}
+
+// The error for requests other than those for the page, /model and text_path(); code 0: it is
+// valid.
 static answer request_refuse(const server *s, const http_request *r)
 {
     const bool page = equals(r->path, "/") || equals(r->path, "/model");
-    const bool text = equals(r->path, "/translate");
+    const bool text = equals(r->path, text_path(s));
     if (!listener_knows(&s->listener, r->host))
         return answer_error(403, "Host: found '%.*s', expected the address in %s", SHOWN(r->host),
                             s->listener.url);
     if (!page && !text)
-        return answer_error(404, "not found; this server has /, /model and /translate");
+        return answer_error(404, "not found; this server has /, /model and %s", text_path(s));
     const char *allow = page ? "GET, HEAD" : "POST";
     if (page ? !equals(r->method, "GET") && !equals(r->method, "HEAD")
              : !equals(r->method, "POST")) {

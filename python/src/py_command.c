@@ -28,7 +28,7 @@ static const struct argp no_server_argp = {
 
 const command serve_command = {
     .name = "serve",
-    .summary = "serve translations over HTTP (not in the Python package)",
+    .summary = "run a model in the browser (not in the Python package)",
     .argp = &no_server_argp,
     .run = run_no_server,
 };

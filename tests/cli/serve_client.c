@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // A client that `multihead serve` would rather not have:
-//     serve_client http://127.0.0.1:PORT/ [slow | once]
+//     serve_client http://127.0.0.1:PORT/ [slow | once | post PATH BODY]
 //
 // Every check prints one line. Requests are sent as bytes, whatever HTTP has to say about them; all
 // of them must get the answer that is expected here, and the server must answer the next one too.
 // `slow` takes a quarter of a minute: a client that sends a byte now and then is hung up on. `once`
-// asks for a page and a translation, and prints both codes.
+// asks for a page and a translation, and prints both codes; `post` prints the code of one request
+// and the answer without the data of the page.
 #include "http_client.h"
 
 #include <errno.h>
@@ -456,10 +457,22 @@ static void check_slow(void)
     expect("after that", ask("GET /", "", NULL, 0), 200, NULL);
 }
 
+static void print_answer(const char *path, const char *body)
+{
+    char line[256];
+    snprintf(line, sizeof line, "POST %s", path);
+    reply r = ask(line, "", body, strlen(body));
+    const char *data = r.body ? strstr(r.body, ",\"trace\"") : NULL;
+    const size_t size = data ? (size_t)(data - r.body) : r.size;
+    printf("%d %.*s%s\n", r.code, (int)size, r.body ? r.body : "", data ? ", ..." : "");
+    free_reply(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2 || sscanf(argv[1], "http://127.0.0.1:%d/", &port) != 1) {
-        fprintf(stderr, "usage: serve_client http://127.0.0.1:PORT/ [slow | once]\n");
+        fprintf(stderr,
+                "usage: serve_client http://127.0.0.1:PORT/ [slow | once | post PATH BODY]\n");
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -470,6 +483,10 @@ int main(int argc, char **argv)
         printf("%d %d\n", page.code, text.code);
         free_reply(&page);
         free_reply(&text);
+        return 0;
+    }
+    if (argc > 4 && strcmp(argv[2], "post") == 0) {
+        print_answer(argv[3], argv[4]);
         return 0;
     }
     if (argc > 2) {

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`multihead serve` under load, from honest and from hostile clients; all on 127.0.0.1, for about a minute.
 
-    python3 tests/serve/load.py BUILD [--sanitized]
+    python3 tests/serve/load.py BUILD [--sanitized] [--continue]
 
-    1. alone       some texts are translated; these answers are what all later ones must equal
-    2. wrk         GET / and POST /translate as fast as they come
+    1. alone       some texts are translated, with --continue continued by a causal model; these answers are what all later ones must equal
+    2. wrk         GET / and POST as fast as they come
     3. hostile     clients that hang up, say nothing, drip, send too much, read nothing, or talk nonsense; a client that
-                   behaves gets its translation all the same, soon
+                   behaves gets its answer all the same, soon
     4. overload    more requests than may wait: some get 503 with Retry-After, nobody waits beyond --timeout
     5. afterwards  memory, descriptors and threads are back, SIGTERM ends it with exit code 0
 
@@ -31,9 +31,13 @@ RSS_RATIO = float("inf") if SANITIZED else 1.3
 HONEST_SECONDS = 60 if SANITIZED else 15  # until a client that behaves has its translation, whatever others do
 SECONDS = {"get": 4, "post": 6, "hostile": 12, "overload": 2 * TIMEOUT}
 
-TEXTS = ["Oui.", "Bonjour !", "Merci beaucoup.", "Je suis fatigué.", "Où est la gare ?", "Le chat noir dort.",
+CONTINUES = "--continue" in sys.argv
+MODEL, PATH = ("en-lm", "/look") if CONTINUES else ("fr-en", "/translate")
+TEXTS = ["The cat", "Once upon a time", "She opened the door and", "It was", "The dog is"] if CONTINUES else [
+         "Oui.", "Bonjour !", "Merci beaucoup.", "Je suis fatigué.", "Où est la gare ?", "Le chat noir dort.",
          "Tom parle français.", "Il fait beau aujourd'hui."]
-LONG = "Le petit chat noir dort sur le grand tapis rouge de la maison. " * 8
+LONG = "The little black cat sleeps on the big red rug of the house. " * 12 if CONTINUES else (
+    "Le petit chat noir dort sur le grand tapis rouge de la maison. " * 8)
 
 
 def say(text):
@@ -47,7 +51,7 @@ class Server:
     def __init__(self):
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [BUILD / "multihead", "serve", "-m", ROOT / "models/fr-en", "--port", "0", "--threads", str(THREADS),
+            [BUILD / "multihead", "serve", "-m", ROOT / "models" / MODEL, "--port", "0", "--threads", str(THREADS),
              "--queue", str(QUEUE), "--timeout", str(TIMEOUT)], stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.url = self.process.stdout.readline().strip()
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
@@ -100,7 +104,7 @@ def connect(port, seconds=60):
 
 def request_of(port, text):
     body = json.dumps({"text": text}).encode()
-    return (f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+    return (f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(body)}\r\n\r\n").encode() + body
 
 
@@ -165,7 +169,7 @@ def drip(port, stop):
 
 def send_too_much(port, _):
     for size in (10**6, 10**9):
-        head = (f"POST /translate HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
+        head = (f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {size}\r\n\r\n").encode()
         with connect(port) as s:
             try:
@@ -255,10 +259,10 @@ def run_wrk(server, folder):
     rate, _ = wrk("-t2", "-c32", f"-d{SECONDS['get']}s", server.url)
     say(f"GET /: {rate:.0f} per second")
     rate, out = wrk("-t2", "-c8", f"-d{SECONDS['post']}s", "--timeout", TIMEOUT, "-s", ROOT / "tests/serve/post.lua",
-                    server.url + "translate", "--", folder)
+                    server.url + PATH[1:], "--", folder, PATH)
     right, wrong = map(int, re.search(r"answers: (\d+) right, (\d+) wrong", out).groups())
     assert right > 0 and wrong == 0, out
-    say(f"POST /translate: {rate:.1f} per second, {right} answers as alone")
+    say(f"POST {PATH}: {rate:.1f} per second, {right} answers as alone")
 
 
 def ask_until_translated(server, text, answers):
@@ -306,7 +310,7 @@ def overload(server, answers):
     with Crowd(server.port, [insist] * (3 * (QUEUE + THREADS))):
         time.sleep(SECONDS["overload"])
     assert counts[503] > 0 and counts[200] > 0, counts
-    say(f"overload: {counts[200]} translated, {counts[503]} got 503, {counts[504]} got 504")
+    say(f"overload: {counts[200]} answered, {counts[503]} got 503, {counts[504]} got 504")
 
 
 def main():

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- POST /translate for wrk: wrk -s post.lua URL -- DIRECTORY
+-- POST for wrk: wrk -s post.lua URL -- DIRECTORY PATH
 -- DIRECTORY has the requests' bodies N.request and, as N.response, the bytes they were answered with
 -- when nothing else was asked. Every response must be one of them.
 local threads = {}
@@ -21,7 +21,7 @@ function init(arguments)
     local n = 0
     while read(arguments[1] .. "/" .. n .. ".request") do
         local body = read(arguments[1] .. "/" .. n .. ".request")
-        requests[n] = wrk.format("POST", "/translate", {["Content-Type"] = "application/json"}, body)
+        requests[n] = wrk.format("POST", arguments[2], {["Content-Type"] = "application/json"}, body)
         responses[read(arguments[1] .. "/" .. n .. ".response")] = true
         n = n + 1
     end

@@ -12,6 +12,7 @@ import io
 import json
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from web_support import Watched, launch, read_trace
 
 VIEWS = ["overview", "heatmap", "lines", "align", "steps", "heads", "compare"]
 KINDS = ["encoder.self", "decoder.self", "cross"]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD, FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
 
 
@@ -782,6 +784,99 @@ def check_server(browser):
             assert "100 tokens" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
             assert before == (w.page.url, w.page.title())
             w.problems = [p for p in w.problems if "422" not in p]  # Chromium notes it too
+            w.close()
+        finally:
+            server.terminate()
+        assert server.wait(30) == 0
+
+
+def tiny_model(name):
+    """A small model of the goldens with a vocabulary of word pieces."""
+    model = FOLDER / name
+    shutil.copytree(ROOT / "tests/goldens/models" / name, model, dirs_exist_ok=True)
+    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the cat sat on mat play ##ing .".split()
+    words += [f"word{i}" for i in range(len(words), 99)]
+    (model / "vocab.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    return model
+
+
+def off_by_click(w, kind, layer, head):
+    """The results that are shown before and after a head is switched off."""
+    w.go(f"#view=overview&kind={kind}&layer={layer}&head={head}&text={w.page.title().replace(' ', '%20')}")
+    shown = w.page.inner_text("#predicted")
+    w.page.hover(f'[data-place="{kind} {layer} {head}"]')
+    w.page.click(f'.switchable:has([data-place="{kind} {layer} {head}"]) .offswitch')
+    w.page.wait_for_selector("#off:not([hidden])")
+    w.ready("overview")
+    assert f"layer {layer}, head {head}" in w.page.inner_text("#off")
+    return shown, w.page.inner_text("#predicted")
+
+
+def predicted(w):
+    """The candidates of each card, and their percentages, which fall."""
+    cards = []
+    for card in w.page.locator("#predicted .choice").all():
+        shares = [float(text.split()[0]) for text in card.locator("li > span:last-child").all_inner_texts()]
+        assert shares == sorted(shares, reverse=True) and 0 < sum(shares) < 103, shares  # rounded
+        cards.append([text.split("\n")[0].strip() for text in card.locator("li").all_inner_texts()])
+    return cards
+
+
+def served_page(browser, model):
+    """`multihead serve` of a model, and its page once an example is shown."""
+    server = subprocess.Popen([BUILD / "multihead", "serve", "-m", model, "--port", "0"],
+                              stdout=subprocess.PIPE, text=True)
+    home = server.stdout.readline().strip()
+    w = Watched(browser, home, allow=(home,))
+    w.ready("overview")
+    return server, w
+
+
+def check_server_continues(browser):
+    """A causal model: its continuation, the next tokens, one of them taken by a click, and a head off."""
+    server, w = served_page(browser, ROOT / "models/en-lm")
+    try:
+        said = subprocess.run([BUILD / "multihead", "generate", "-m", ROOT / "models/en-lm", "--dtype", "f32",
+                               "--max-tokens", "12", "The cat sat on the"],
+                              capture_output=True, text=True, check=True).stdout.strip()
+        assert w.page.title() == "The cat sat on the" and w.page.inner_text("#said").removeprefix("→ ") in said, said
+        (first, *_), = predicted(w)
+        assert said.removeprefix("The cat sat on the").strip().startswith(first), (said, first)
+        w.page.click("#predicted li:nth-child(2) button")
+        second = w.page.wait_for_function("() => document.title !== 'The cat sat on the' && document.title").json_value()
+        w.ready("overview")
+        w.page.go_back()
+        w.page.wait_for_function("() => document.title === 'The cat sat on the'")
+        assert second.startswith("The cat sat on the ") and len(second.split()) == 6, second
+        before, after = off_by_click(w, "decoder.self", 0, 1)
+        assert "was" in after and "was" not in before and "off=dec.0.1" in w.page.url
+        w.page.click("#further")
+        w.page.wait_for_function("() => document.title.split(' ').length > 6")
+        for view in ("heatmap", "lines", "steps", "heads", "compare", "choices"):
+            w.open_view(view)
+        w.close()
+    finally:
+        server.terminate()
+    assert server.wait(30) == 0
+
+
+def check_server_fills(browser):
+    """A masked model, a classifier and an encoder: what they predict, and what a head changes."""
+    for name, text in (("bert-mlm", "the mat ___ on the ___"), ("bert-classifier", "the mat sat"), ("bert", "the mat sat")):
+        server, w = served_page(browser, tiny_model(name))
+        try:
+            w.page.fill("#text", text)
+            w.page.click("#ask button.primary")
+            w.page.wait_for_function("() => document.title.startsWith('the mat')")
+            w.ready("overview")
+            masks = text.count("___")
+            assert len(predicted(w)) == (masks or (1 if name == "bert-classifier" else 0))
+            if masks:
+                w.go("#view=overview&text=the%20mat%20___")
+            before, after = off_by_click(w, "encoder.self", 0, 1)
+            assert ("cosine 0." in after) if name == "bert" else ("was" in after and "was" not in before), after
+            for view in ("heatmap", "lines", "steps", "heads", "compare"):
+                w.open_view(view)
             w.close()
         finally:
             server.terminate()
