@@ -43,6 +43,12 @@ MH_API MH_MUST_CHECK mh_status mh_image_read(mh_context *context, const char *pa
 MH_API MH_MUST_CHECK mh_status mh_image_parse(mh_context *context, const char *name,
                                               const void *bytes, size_t size, mh_image *image);
 
+// The same with a lower limit of pixels, which is checked before memory is allocated: a small file
+// may describe a large picture.
+MH_API MH_MUST_CHECK mh_status mh_image_parse_within(mh_context *context, const char *name,
+                                                     const void *bytes, size_t size,
+                                                     size_t most_pixels, mh_image *image);
+
 // Frees the pixels of a picture that was read or made with this context, or with one of the same
 // allocator. All zeros and NULL are allowed.
 MH_API void mh_image_free(mh_context *context, mh_image *image);

@@ -10,14 +10,15 @@ bool mh_image_size_fits(size_t width, size_t height)
            width * height <= MH_IMAGE_PIXELS_MAX;
 }
 
-mh_status mh_image_check_size(const mh_source *source, size_t width, size_t height)
+mh_status mh_image_check_size(const mh_source *source, size_t most_pixels, size_t width,
+                              size_t height)
 {
-    if (mh_image_size_fits(width, height))
+    if (mh_image_size_fits(width, height) && width * height <= most_pixels)
         return MH_OK;
     return mh_source_fail(source, MH_ERROR_FORMAT,
                           "found a picture of %zu x %zu, expected sides from 1 to %d and at most "
-                          "%d pixels",
-                          width, height, MH_IMAGE_SIDE_MAX, MH_IMAGE_PIXELS_MAX);
+                          "%zu pixels",
+                          width, height, MH_IMAGE_SIDE_MAX, most_pixels);
 }
 
 mh_status mh_image_create(mh_context *context, size_t width, size_t height, size_t channels,

@@ -16,8 +16,9 @@ static inline size_t mh_image_bytes(const mh_image *image)
 // Whether both sides, at least 1, are within the limits.
 bool mh_image_size_fits(size_t width, size_t height);
 
-// MH_ERROR_FORMAT unless that is so.
-mh_status mh_image_check_size(const mh_source *source, size_t width, size_t height);
+// MH_ERROR_FORMAT unless that is so, and there are at most so many pixels.
+mh_status mh_image_check_size(const mh_source *source, size_t most_pixels, size_t width,
+                              size_t height);
 
 // Allocates pixels for sizes that fit. Error: MH_ERROR_MEMORY.
 mh_status mh_image_create(mh_context *context, size_t width, size_t height, size_t channels,
@@ -37,7 +38,7 @@ mh_status mh_image_orient(mh_context *context, int orientation, mh_image *image)
 // ---- readers, by content ------------------------------------------------------------------------
 
 bool mh_is_pnm(const mh_source *source);
-mh_status mh_pnm_read(const mh_source *source, mh_image *image);
+mh_status mh_pnm_read(const mh_source *source, size_t most_pixels, mh_image *image);
 
 // The orientation in the EXIF data of a PNG or JPEG file, 1 if there is none. Whatever is wrong
 // with the data, they are ignored, as by all viewers.

@@ -96,7 +96,7 @@ static mh_status check_rest(const pnm *p, bool binary, size_t count)
                           binary ? "" : "at least ", needed);
 }
 
-mh_status mh_pnm_read(const mh_source *source, mh_image *image)
+mh_status mh_pnm_read(const mh_source *source, size_t most_pixels, mh_image *image)
 {
     pnm p = {.source = source, .at = 2};
     const char kind = (char)source->bytes[1];
@@ -115,7 +115,7 @@ mh_status mh_pnm_read(const mh_source *source, mh_image *image)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "byte %zu: expected whitespace before the pixels", p.at);
     p.at++;
-    MH_TRY(mh_image_check_size(source, width, height));
+    MH_TRY(mh_image_check_size(source, most_pixels, width, height));
     MH_TRY(check_rest(&p, binary, width * height * (colour ? 3 : 1)));
     MH_TRY(mh_image_create(source->context, width, height, colour ? 3 : 1, image));
     if (binary) {

@@ -36,13 +36,13 @@ static mh_status bad_picture(const mh_source *source, const mh_media_decoder *de
 }
 
 static mh_status decode_picture(const mh_source *source, const mh_media_decoder *decoder,
-                                mh_image *image)
+                                size_t most_pixels, mh_image *image)
 {
     char message[MH_MEDIA_MESSAGE] = "";
     mh_media_picture picture = {0};
     if (!decoder->describe(source->bytes, source->size, &picture, message))
         return bad_picture(source, decoder, message);
-    MH_TRY(mh_image_check_size(source, picture.width, picture.height));
+    MH_TRY(mh_image_check_size(source, most_pixels, picture.width, picture.height));
     if (picture.least > source->size)
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "found a picture of %zu x %zu in %zu bytes, expected at least %zu",
@@ -86,26 +86,33 @@ static mh_status refuse_format(const mh_source *source, bool media)
                           name ? "a file of type " : "an unknown kind of file", name ? name : "");
 }
 
-static mh_status read_source(const mh_source *source, mh_image *image)
+static mh_status read_source(const mh_source *source, size_t most_pixels, mh_image *image)
 {
     if (source->size == 0)
         return mh_source_fail(source, MH_ERROR_FORMAT, "the file is empty, expected a picture");
     if (mh_is_pnm(source))
-        return mh_pnm_read(source, image);
+        return mh_pnm_read(source, most_pixels, image);
     const mh_media *media = mh_media_load();
     const mh_media_decoder *decoder = media ? find_decoder(media, source) : NULL;
-    return decoder ? decode_picture(source, decoder, image)
+    return decoder ? decode_picture(source, decoder, most_pixels, image)
                    : refuse_format(source, mh_media_found());
 }
 
 mh_status mh_image_parse(mh_context *context, const char *name, const void *bytes, size_t size,
                          mh_image *image)
 {
+    return mh_image_parse_within(context, name, bytes, size, MH_IMAGE_PIXELS_MAX, image);
+}
+
+mh_status mh_image_parse_within(mh_context *context, const char *name, const void *bytes,
+                                size_t size, size_t most_pixels, mh_image *image)
+{
     MH_TRY(MH_NEED(context, {"image", image}));
     *image = (mh_image){0};
     MH_TRY(MH_NEED(context, {"bytes", mh_array(bytes, size)}));
     const mh_source source = {context, name ? name : "picture", bytes, size};
-    return read_source(&source, image);
+    return read_source(
+        &source, most_pixels < MH_IMAGE_PIXELS_MAX ? most_pixels : MH_IMAGE_PIXELS_MAX, image);
 }
 
 mh_status mh_image_read(mh_context *context, const char *path, mh_image *image)
@@ -116,7 +123,7 @@ mh_status mh_image_read(mh_context *context, const char *path, mh_image *image)
     MH_TRY(MH_NEED(context, {"path", path}));
     MH_TRY(mh_file_map(context, path, &mapping));
     const mh_source source = {context, path, mapping.data, mapping.size};
-    mh_status status = read_source(&source, image);
+    mh_status status = read_source(&source, MH_IMAGE_PIXELS_MAX, image);
     mh_file_unmap(&mapping);
     return status;
 }

@@ -364,6 +364,9 @@
              mh_image_read(c, p[0], p[1]), free_image(c))                                          \
     FUNCTION(mh_image_parse, "name? bytes image", ARGS("name", picture_bytes, &made_image),        \
              mh_image_parse(c, p[0], p[1], sizeof picture_bytes - 1, p[2]), free_image(c))         \
+    FUNCTION(mh_image_parse_within, "name? bytes image", ARGS("name", picture_bytes, &made_image), \
+             mh_image_parse_within(c, p[0], p[1], sizeof picture_bytes - 1, 100, p[2]),            \
+             free_image(c))                                                                        \
     FUNCTION(mh_image_resize, "image resized", ARGS(&picture, &made_image),                        \
              mh_image_resize(c, p[0], MH_RESAMPLE_BICUBIC, 4, 4, p[1]), free_image(c))             \
     FUNCTION(                                                                                      \

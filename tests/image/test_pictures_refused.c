@@ -39,6 +39,23 @@ static void expect_refused(const void *bytes, size_t size, mh_status status, con
         fail_msg("%s: took %zu bytes of memory", message, memory.peak - before);
 }
 
+// A limit of the caller's, and a picture that just fits.
+static void fewer_pixels(void **state)
+{
+    static const char picture[] = "P5 3 2 255\nabcdef";
+    mh_image image;
+    (void)state;
+    assert_int_equal(mh_image_parse_within(context, "file", picture, sizeof picture - 1, 5, &image),
+                     MH_ERROR_FORMAT);
+    assert_non_null(strstr(mh_error_message(context), "found a picture of 3 x 2, expected sides "
+                                                      "from 1 to 65535 and at most 5 pixels"));
+    assert_null(image.pixels);
+    test_ok(context,
+            mh_image_parse_within(context, "file", picture, sizeof picture - 1, 6, &image));
+    assert_true(image.width == 3 && image.height == 2);
+    mh_image_free(context, &image);
+}
+
 #define REFUSED(bytes, status, message) expect_refused(bytes, sizeof bytes - 1, status, message)
 
 static void portable_maps(void **state)
@@ -250,6 +267,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(portable_maps),
+        cmocka_unit_test(fewer_pixels),
         cmocka_unit_test(portable_network_graphics),
         cmocka_unit_test(joint_photographic_experts),
         cmocka_unit_test(many_scans),
