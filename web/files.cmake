@@ -16,6 +16,7 @@ set(MH_WEB_SCRIPTS
   compare.js # two heads, layers or texts
   picture.js # attention over a picture
   choices.js # next-token probabilities, beams
+  upload.js  # a picture for the server
   serve.js   # a page that asks its server
   predictions.js # masks, labels, the next token
   intro.js   # which model, what it made of the text

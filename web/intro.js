@@ -9,6 +9,8 @@ const INTRODUCTIONS = {
     'look at. That is attention: the stronger a colour, the more of it.',
   'decoder.self': 'To predict the next word, every head of every layer decides which of the words so far to ' +
     'look at. That is attention: the stronger a colour, the more of it.',
+  picture: 'To understand a picture, every head of every layer decides for each patch which patches to look at. ' +
+    'That is attention: the stronger a colour, the more of it.',
   attention: 'Each query decides which keys to look at. That is attention: the stronger a colour, the more of it.',
 };
 
@@ -26,9 +28,9 @@ function drawIntroduction() {
   $('model').textContent = [name, languages].filter(part => part).join(', ');
   document.body.classList.toggle('serving', model !== null);
   $('intro').textContent = trace
-    ? INTRODUCTIONS[trace.main]
-    : 'Type a sentence to see what every head of the model attends to.';
-  $('intro').hidden = trace !== null && state.view !== 'overview';
+    ? INTRODUCTIONS[trace.description.picture ? 'picture' : trace.main]
+    : `${servesPictures() ? 'Choose a picture' : 'Type a sentence'} to see what every head of the model attends to.`;
+  $('intro').hidden = trace !== null && state.view !== 'overview' && state.view !== 'picture';
   if (!trace) return;
   const {output} = trace, off = offNames();
   $('said').replaceChildren(...(output ? [el('span', {class: 'muted', 'aria-label': trace.groups.has('cross') ? 'translated' : 'continued'}, '→ '), output] : []));

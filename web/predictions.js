@@ -24,7 +24,7 @@ function predictionCard({name, candidates}, before, text) {
       name === 'next token'
         ? el('button', {class: 'plain', title: 'continue with this token', onclick: () => go({text: textWith(text, token)})}, shown)
         : el('span', {lang: ''}, shown),
-      before ? el('span', {class: 'muted was'}, formerShare(before, token)) : null,
+      before ? el('span', {class: 'was'}, formerShare(before, token)) : null,
       el('span', {}, percentText(probability)));
   };
   return el('div', {class: 'choice'}, el('h3', {}, predictionName(name)), el('ol', {}, ...candidates.map(row)));

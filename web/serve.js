@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // A page without a trace requests one from its server:
 //
-//     GET  model       {name, task, from, to, examples}: what it runs, its languages, texts to try
+//     GET  model       {name, task, input, from, to, examples}: what it runs, on texts or pictures, its
+//                      languages, texts to try
 //     POST translate   {text, disabled_heads} returns the description and the chunks of a trace
 //     POST look        the same of a model that does not translate, with what it predicts
 //
 // What was asked is kept, so that Back and comparisons need no second answer.
 
 const KEPT_ANSWERS = 12;
-const served = {model: null, answers: new Map()};
+const served = {model: null, answers: new Map(), pictures: new Map()}; // name to base64
 
 // What a model does with a text; a server of an older version translates.
 const TASKS = {
@@ -18,6 +19,7 @@ const TASKS = {
   classify: {button: 'Classify', hint: 'A sentence to classify', again: 'classify without it'},
   embed: {button: 'Show', hint: 'A sentence', again: 'run the model without it'},
 };
+const servesPictures = () => served.model !== null && served.model.input === 'picture';
 const servedTask = () => (served.model && Object.hasOwn(TASKS, served.model.task) ? served.model.task : 'translate');
 
 // The error message from the server's {"error": ...}, or else the plain response.
@@ -30,6 +32,10 @@ async function refusal(answer) {
   }
 }
 
+// A picture stands under its name, which is the text of the address.
+const bodyForServer = text =>
+  (servesPictures() ? {name: text, picture: served.pictures.get(text)} : {text});
+
 // A model of one stack has no kinds of heads: its server takes "2:0" for "enc.2.0".
 const headsForServer = off => off.split(',').map(name =>
   (servedTask() === 'translate' ? name : name.split('.').slice(1).join(':')));
@@ -38,7 +44,7 @@ async function requestTrace(text, off) {
   const answer = await fetch(servedTask() === 'translate' ? 'translate' : 'look', {
     method: 'POST',
     headers: {'Content-Type': 'application/json'},
-    body: JSON.stringify(off ? {text, disabled_heads: headsForServer(off)} : {text}),
+    body: JSON.stringify({...bodyForServer(text), ...(off ? {disabled_heads: headsForServer(off)} : {})}),
   });
   if (!answer.ok) throw await refusal(answer);
   const body = await answer.text(), {trace, chunks, predictions = [], embedding = null, continuation = null} = JSON.parse(body);
@@ -100,8 +106,8 @@ function complain(message) {
 async function showServed(wanted) {
   const text = wanted.text.trim(), off = wanted.off || '';
   complain('');
-  if (!text) {
-    complain('The text is empty: type a sentence.');
+  if (servesPictures() ? !served.pictures.has(text) : !text) {
+    complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'The text is empty: type a sentence.');
     return false;
   }
   const button = $('ask').querySelector('button');
@@ -132,6 +138,23 @@ function offerExamples() {
   $('examples').hidden = examples.length === 0;
 }
 
+// A form for pictures: a file is shown as soon as it is chosen.
+function offerPictures() {
+  $('text').hidden = $('ask').querySelector('button.primary').hidden = true;
+  $('picture').hidden = false;
+  $('picture').addEventListener('change', async () => {
+    const [file] = $('picture').files;
+    if (!file) return;
+    try {
+      served.pictures.set(file.name, await pictureForServer(file));
+      for (const key of served.answers.keys()) if (JSON.parse(key)[0] === file.name) served.answers.delete(key);
+      if (await showServed({...(current.trace ? state : {}), text: file.name, off: '', token: -1})) writeHash(true);
+    } catch (error) {
+      complain(error.message);
+    }
+  });
+}
+
 async function offerForm() {
   $('ask').hidden = false;
   $('ask').addEventListener('submit', event => {
@@ -147,8 +170,9 @@ async function offerForm() {
     served.model = {}; // a server of an older version
   }
   offerExamples();
+  if (servesPictures()) offerPictures();
   drawIntroduction();
   const wanted = readHash(location.hash), [first] = served.model.examples || [];
   if ((wanted.text || first) && (await showServed({...wanted, text: wanted.text || first}))) writeHash();
-  if (!current.trace) $('text').focus();
+  if (!current.trace) $(servesPictures() ? 'picture' : 'text').focus();
 }

@@ -108,8 +108,9 @@ static const struct argp serve_argp = {
         "Serves a page that shows what a model makes of a sentence and what every head of every "
         "layer attends to: a translation; the continuation by a causal language model, with the "
         "likeliest next tokens; candidates for the masks of a masked one; the labels of a "
-        "classifier. A click disables a head, and the page shows both results. Models of pictures "
-        "and sound are not served; 'multihead look --page' writes a page for these. The address "
+        "classifier, also of a picture that is chosen. A click disables a head, and the page shows "
+        "both results. Models of sound are not served; 'multihead look --page' writes a page for "
+        "these. The address "
         "is printed once the server is ready. Ctrl-C, SIGTERM or SIGHUP stop it, with exit code "
         "0.\n"
         "\n"
@@ -118,12 +119,14 @@ static const struct argp serve_argp = {
         "\"disabled_heads\": [\"cross.2.0\"] disables heads, as --disable-head of 'multihead "
         "translate' does. Of a model that does not translate: POST /look, with predictions, "
         "continuation or embedding, and heads as --disable-head of 'multihead look' has them, "
-        "\"2:0\". GET /model names the model, its task and its languages.\v"
+        "\"2:0\"; in place of a text \"picture\" has a picture file in base64. GET /model names "
+        "the model, its task and its languages.\v"
         "Examples:\n"
         "  multihead serve --open\n"
         "  multihead serve -m models/fr-en --port 0\n"
         "  multihead serve -m en-lm --open\n"
         "  multihead serve -m bert-base-uncased --open\n"
+        "  multihead serve -m fashion-vit --open\n"
         "  curl -s localhost:8080/translate --json '{\"text\": \"Bonjour !\"}' | jq .translation",
     .children = children,
 };

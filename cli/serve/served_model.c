@@ -32,16 +32,11 @@ static served_task find_task(const mh_model_info *info)
 // Reports a model that cannot be served.
 static int check_served(const char *directory, served_model *s)
 {
-    const mh_model_info *info = mh_model_describe(s->model);
-    if (info->abilities & MH_CAN_TRANSCRIBE)
+    if (mh_model_describe(s->model)->abilities & MH_CAN_TRANSCRIBE)
         complain("%s: this model transcribes sound, which is not served; 'multihead look --page' "
                  "makes a page of a recording",
                  directory);
-    else if (info->image_size)
-        complain("%s: this model reads pictures, which are not served; 'multihead look --page' "
-                 "makes a page of a picture",
-                 directory);
-    else if (!mh_model_tokenizer(s->model))
+    else if (!s->pictures && !mh_model_tokenizer(s->model))
         complain("%s: has no tokenizer, expected tokenizer.json or vocab.txt", directory);
     else
         return EXIT_DONE;
@@ -57,6 +52,7 @@ static int open_other(mh_context *context, const char *directory, mh_precision p
     mh_status status = mh_model_load(context, directory, &options, &s->model);
     if (status)
         return complain_model(context, status);
+    s->pictures = mh_model_describe(s->model)->image_size > 0;
     const int code = check_served(directory, s);
     if (code != EXIT_DONE)
         return code;

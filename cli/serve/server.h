@@ -13,6 +13,7 @@
 //     server_answer.c     the body of a request, and which of these two answers it
 //     server_translate.c  a text to its translation
 //     server_look.c       a text to what a model predicts
+//     server_picture.c    a picture to the same
 //     served_model.c      the model, and what it does
 //     server_model.c      how it is described to the page, with texts to try
 //     server_socket.c     where it listens, and which names for itself it accepts
@@ -40,9 +41,10 @@
 #include <stdatomic.h>
 
 enum {
-    BODY_MAX = 64 << 10,       // bytes of a request's body
-    CONNECTIONS_MAX = 128,     // fewer where the limit of open files is low
-    DESCRIPTORS_RESERVED = 16, // of that limit, for all but connections
+    BODY_MAX = 64 << 10,        // bytes of a request's body
+    PICTURE_BODY_MAX = 1 << 20, // if the model reads pictures
+    CONNECTIONS_MAX = 128,      // fewer where the limit of open files is low
+    DESCRIPTORS_RESERVED = 16,  // of that limit, for all but connections
     WORKERS_MAX = 4,
     TOKENS_MAX = 256,      // of a text, for models that do not translate
     UNSENT_MAX = 64 << 20, // bytes of answers that clients have not read yet
@@ -91,6 +93,7 @@ typedef struct served_model {
     mh_translator *translator; // of TASK_TRANSLATE
     mh_model *model;           // of the others; of TASK_TRANSLATE, what it may run on, or NULL
     mask_token mask;           // of TASK_FILL
+    bool pictures;             // it reads these, and no texts
 } served_model;
 
 // Loads the model of a directory. Returns an exit code after reporting errors, also for a model
@@ -176,13 +179,21 @@ answer answer_job(const queue *q, mh_context *context, job *j);
 // ---- answers by a worker ------------------------------------------------------------------------
 
 typedef struct request {
-    json_t *json; // owns the text
+    json_t *json; // owns the strings
     mh_text text;
-    bool *disabled; // heads; NULL: none
+    mh_text picture;  // in place of a text: a file in base64
+    const char *name; // of the picture, or NULL
+    bool *disabled;   // heads; NULL: none
 } request;
 
 answer answer_translate(const served_model *served, mh_context *context, const request *r, job *j);
 answer answer_look(const served_model *served, mh_context *context, const request *r, job *j);
+answer answer_picture(const served_model *served, mh_context *context, const request *r, job *j);
+
+// {"predictions": [...]} or, if there are none, with "embedding", for an input of so many rows,
+// tokens or patches. NULL and *status after an error.
+json_t *predict(const served_model *served, mh_context *context, const mh_model_input *input,
+                size_t rows, mh_status *status);
 
 // An error of the library; its message.
 answer answer_status(mh_context *context, mh_status status);
@@ -190,6 +201,10 @@ answer answer_status(mh_context *context, mh_status status);
 // A JSON object and the page's data of a trace as the one object that the page expects. Takes the
 // object, which may be NULL: out of memory.
 answer answer_trace(mh_context *context, json_t *head, const mh_trace *trace);
+
+// The same of a model's trace, with the name of the model.
+answer answer_named(const served_model *served, mh_context *context, json_t *head,
+                    const mh_model_trace *trace);
 
 // ---- connections --------------------------------------------------------------------------------
 

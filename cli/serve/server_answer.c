@@ -145,7 +145,8 @@ static answer request_read_heads(const served_model *served, const json_t *list,
     return (answer){0};
 }
 
-// Reads {"text": "...", "disabled_heads": [...]}. The answer has code 0 if it is valid.
+// Reads {"text": "...", "disabled_heads": [...]}, or "picture" and perhaps "name" in place of
+// "text". The answer has code 0 if it is valid.
 static answer request_read(const served_model *served, const char *body, size_t size, request *r)
 {
     json_error_t error;
@@ -156,11 +157,14 @@ static answer request_read(const served_model *served, const char *body, size_t 
     r->json = json_loadb(body, size, JSON_REJECT_DUPLICATES, &error);
     if (!r->json)
         return answer_error(400, "not JSON: %s (byte %d)", error.text, error.position);
-    const json_t *string = json_object_get(r->json, "text");
+    const char *member = served->pictures ? "picture" : "text";
+    const json_t *string = json_object_get(r->json, member);
     const json_t *heads = json_object_get(r->json, "disabled_heads");
     if (!json_is_string(string))
-        return answer_error(400, "expected an object {\"text\": \"...\"}");
-    r->text = (mh_text){json_string_value(string), json_string_length(string)};
+        return answer_error(400, "expected an object {\"%s\": \"...\"}", member);
+    *(served->pictures ? &r->picture : &r->text) =
+        (mh_text){json_string_value(string), json_string_length(string)};
+    r->name = json_string_value(json_object_get(r->json, "name"));
     return heads ? request_read_heads(served, heads, r) : (answer){0};
 }
 

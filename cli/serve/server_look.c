@@ -137,9 +137,8 @@ static mh_status predict_embedding(const served_model *s, mh_context *context,
     return status;
 }
 
-// {"predictions": [...]} or, if there are none, with "embedding". NULL and *status after an error.
-static json_t *predict(const served_model *s, mh_context *context, const mh_model_input *input,
-                       size_t rows, mh_status *status)
+json_t *predict(const served_model *s, mh_context *context, const mh_model_input *input,
+                size_t rows, mh_status *status)
 {
     json_t *head = json_pack("{s:[]}", "predictions");
     json_t *predictions = json_object_get(head, "predictions");
@@ -158,8 +157,8 @@ static json_t *predict(const served_model *s, mh_context *context, const mh_mode
 
 // ---- an encoder's answer ------------------------------------------------------------------------
 
-static answer answer_named(const served_model *s, mh_context *context, json_t *head,
-                           const mh_model_trace *made)
+answer answer_named(const served_model *s, mh_context *context, json_t *head,
+                    const mh_model_trace *made)
 {
     mh_trace named = *mh_model_trace_view(made);
     named.model = s->name;
@@ -313,6 +312,8 @@ static answer answer_plain_text(const served_model *s, mh_context *context, cons
 
 answer answer_look(const served_model *s, mh_context *context, const request *r, job *j)
 {
+    if (s->pictures)
+        return answer_picture(s, context, r, j);
     if (s->task != TASK_FILL)
         return answer_plain_text(s, context, r, r->text, j);
     mh_text text = {NULL, 0};

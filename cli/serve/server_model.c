@@ -70,11 +70,14 @@ static json_t *describe_translator(const char *name)
 
 char *describe_served_model(const served_model *s)
 {
-    json_t *json = s->task == TASK_TRANSLATE ? describe_translator(s->name)
-                                             : json_pack("{s:o}", "examples", list_texts(s->task));
-    const bool done = json &&
-                      json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&
-                      json_object_set_new(json, "task", json_string(task_name(s->task))) == 0;
+    json_t *json =
+        s->task == TASK_TRANSLATE
+            ? describe_translator(s->name)
+            : json_pack("{s:o}", "examples", s->pictures ? json_array() : list_texts(s->task));
+    const bool done =
+        json && json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&
+        json_object_set_new(json, "task", json_string(task_name(s->task))) == 0 &&
+        json_object_set_new(json, "input", json_string(s->pictures ? "picture" : "text")) == 0;
     char *text = done ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     return text;

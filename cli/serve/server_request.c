@@ -72,9 +72,10 @@ static answer request_refuse(const server *s, const http_request *r)
         return refusal;
     }
     const answer refusal = text ? request_refuse_text(r) : (answer){0};
-    if (!refusal.code && r->body_size > BODY_MAX)
-        return answer_error(413, "the body: found %llu bytes, expected at most %d",
-                            (unsigned long long)r->body_size, BODY_MAX);
+    const unsigned most = text && s->served.pictures ? PICTURE_BODY_MAX : BODY_MAX;
+    if (!refusal.code && r->body_size > most)
+        return answer_error(413, "the body: found %llu bytes, expected at most %u",
+                            (unsigned long long)r->body_size, most);
     return refusal;
 }
 

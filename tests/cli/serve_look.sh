@@ -69,7 +69,29 @@ post '{"text": "The cat sat on the", "disabled_heads": ["0", "3:1"]}'
 post '{"text": "'"$(printf 'cat %.0s' $(seq 300))"'"}' | tail -n 1
 stop
 
+# Pictures, of files in base64. A small file may describe a large picture.
+cp -r "$goldens/vit" "$goldens/clip" .
+picture=$(base64 <"$goldens/../pictures/small.ppm" | tr -d '\n')
+posts() { post "$1" | sed "s|$picture|PICTURE|"; } # short
+serve vit
+posts '{"picture": "'"$picture"'"}'
+posts '{"name": "a", "picture": "'"$picture"'", "disabled_heads": ["0"]}'
+posts '{"text": "cat"}'
+posts '{"picture": "abc"}'
+posts '{"picture": "===="}'
+posts '{"picture": "abc*"}'
+posts '{"picture": "aGVsbG9="}'
+posts '{"picture": "aGVsbG8="}'
+posts '{"picture": ""}'
+posts '{"picture": "'"$(printf 'P5 3000 3000 255\n' | base64)"'"}'
+posts '{"picture": "'"$(printf 'P5 1 9 255\n123456789' | base64)"'"}'
+serve_client "$address" post /look '{"picture": "'"$(head -c 90000 /dev/zero | base64 | tr -d '\n')"'"}'
+stop
+serve clip
+posts '{"picture": "'"$picture"'"}'
+stop
+
 # What is not served.
-for model in whisper vit t5-encoder; do
+for model in whisper t5-encoder; do
     run multihead serve -m "$goldens/$model" --port 0 2>&1 | sed "s|$goldens|GOLDENS|"
 done

@@ -20,6 +20,7 @@ import threading
 import time
 import traceback
 import xml.etree.ElementTree
+import zlib
 
 import numpy as np
 from playwright.sync_api import sync_playwright
@@ -881,6 +882,69 @@ def check_server_fills(browser):
         finally:
             server.terminate()
         assert server.wait(30) == 0
+
+
+def gray_picture(name, side):
+    """A T-shirt, light on dark, as a PGM file; larger ones are the same in larger pixels."""
+    y, x = np.mgrid[0:side, 0:side] * 28 // side
+    shirt = ((3 <= y) & (y <= 8) & (3 <= x) & (x <= 24)) | ((8 < y) & (y <= 25) & (8 <= x) & (x <= 19))
+    path = FOLDER / name
+    path.write_bytes(b"P5 %d %d 255\n" % (side, side) + (200 * shirt).astype(np.uint8).tobytes())
+    return path
+
+
+def png_picture(name, side):
+    """The same as a PNG file, whose pixels are noise where the T-shirt is: it does not compress well."""
+    gray = np.frombuffer(gray_picture(name, side).read_bytes()[-side * side:], np.uint8).reshape(side, side)
+    noise = np.random.default_rng(3).integers(150, 250, (side, side), np.uint8)
+    rows = np.concatenate([np.zeros((side, 1), np.uint8), np.where(gray > 0, noise, 0)], axis=1).astype(np.uint8).tobytes()
+    chunk = lambda kind, data: (struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)))
+    path = FOLDER / name
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) +
+                     chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    return path
+
+
+def check_server_pictures(browser):
+    """A model of pictures: a file is chosen, labels and maps are shown; a head off; too large, and shrunk."""
+    model = ROOT / "models/fashion-vit"
+    server = subprocess.Popen([BUILD / "multihead", "serve", "-m", model, "--port", "0"], stdout=subprocess.PIPE, text=True)
+    try:
+        home = server.stdout.readline().strip()
+        w = Watched(browser, home, allow=(home,))
+        w.page.wait_for_selector("#picture:not([hidden])")
+        assert w.page.locator("#text").is_hidden() and "Choose a picture" in w.page.inner_text("#intro")
+        shirt = gray_picture("shirt.pgm", 28)
+        w.page.set_input_files("#picture", shirt)
+        w.ready("picture")
+        said = subprocess.run([BUILD / "multihead", "classify", "-m", model, "--json", shirt],
+                              capture_output=True, text=True, check=True).stdout
+        labels = [label["label"] for label in json.loads(said)["labels"]][:5]
+        assert predicted(w) == [labels] and labels[0] == "T-shirt/top", (predicted(w), labels)
+        w.page.select_option("#head", "1")
+        w.ready("picture")
+        w.page.click("#controls .offswitch")
+        w.page.wait_for_selector("#off:not([hidden])")
+        w.ready("picture")
+        assert "off=enc.4.1" in w.page.url and "was" in w.page.inner_text("#predicted"), w.page.url
+        for view in ("overview", "heatmap", "heads", "compare"):
+            w.open_view(view)
+        w.page.set_input_files("#picture", gray_picture("large.pgm", 1200))
+        w.page.wait_for_selector("#problem:not([hidden])")
+        assert "1440017 bytes" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
+        large = png_picture("large.png", 2400)
+        assert large.stat().st_size > 1 << 20
+        w.page.set_input_files("#picture", large)
+        w.page.wait_for_function("() => document.title === 'large.png'")
+        w.ready()
+        assert predicted(w)[0][0] == "T-shirt/top"
+        w.page.reload()  # the address has the name, not the picture
+        w.page.wait_for_selector("#problem:not([hidden])")
+        assert "Choose the picture" in w.page.inner_text("#problem")
+        w.close()
+    finally:
+        server.terminate()
+    assert server.wait(30) == 0
 
 
 def main():
