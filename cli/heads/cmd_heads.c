@@ -11,6 +11,7 @@
 
 enum {
     KEY_FAR = 0x100,
+    KEY_LINK,
     KEY_ABLATE,
     KEY_ALONE,
     KEY_CURVE,
@@ -27,6 +28,8 @@ typedef struct heads {
     text_arguments arguments;
     mh_head_options options;
     ablation_options ablation;
+    link_words link; // first NULL: not wanted
+    bool far_given;
     size_t width; // 0: the terminal's
     output files[FILE_COUNT];
     head_compare compare;
@@ -35,6 +38,10 @@ typedef struct heads {
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Where attention goes", 1},
     {"far", KEY_FAR, "N", 0, "tokens, or patches, beyond which a key is far; default: 5", 0},
+    {"link", KEY_LINK, "A,B", 0,
+     "instead: the 5 heads that link two words most, over all texts that have both, by the mean "
+     "attention of one word's tokens to the other's",
+     0},
     {NULL, 0, NULL, 0, "What is lost without a head", 2},
     {"ablate", KEY_ABLATE, NULL, 0,
      "instead: the change of the loss when a head is off, for each, and all of a layer. The loss "
@@ -60,14 +67,28 @@ static const struct argp_option option_table[] = {
 
 // ---- options ------------------------------------------------------------------------------------
 
+static void parse_link(struct argp_state *state, heads *c, const char *argument)
+{
+    link_words_free(&c->link);
+    if (!link_words_split(argument, &c->link)) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
+    if (!c->link.second)
+        argp_error(state, "--link: found '%s', expected two words, A,B", argument);
+}
+
 static void check_heads(struct argp_state *state, heads *c)
 {
     const text_arguments *a = &c->arguments;
+    const bool files = outputs_wanted(c->files, 0, FILE_COUNT);
+    if (c->link.first &&
+        (c->compare.heads || c->ablation.wanted || c->far_given || c->width || files))
+        argp_error(state, "--link is without --ablate, --compare, --far, --width and files");
     c->compare.json = a->json;
     if (c->compare.heads) {
         compare_check(state, &c->compare);
-        if (a->model_name || a->count || a->input_path || c->ablation.wanted ||
-            outputs_wanted(c->files, 0, FILE_COUNT))
+        if (a->model_name || a->count || a->input_path || c->ablation.wanted || files)
             argp_error(state, "--compare is without a model, texts, --ablate and files");
         return;
     }
@@ -88,7 +109,11 @@ static error_t heads_parse_option(int key, char *argument, struct argp_state *st
         check_heads(state, c);
         return 0;
     case KEY_FAR:
+        c->far_given = true;
         c->options.far = (size_t)parse_integer(state, "--far", argument, 1, 1000000);
+        return 0;
+    case KEY_LINK:
+        parse_link(state, c, argument);
         return 0;
     case KEY_ALONE:
     case KEY_CURVE:
@@ -129,28 +154,31 @@ static const struct argp heads_argp = {
     .parser = heads_parse_option,
     .children = children,
     .args_doc = "-m MODEL --input FILE [OPTION...]",
-    .doc = "Tells what the heads of a model do, over many texts: how much of a head's attention "
-           "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
-           "rare words and so on, compared with a head of equal weights; of translators, relative "
-           "to the aligned token; of pictures, to neighbours, rows and columns, and how far. Or, "
-           "with --ablate, what the model loses without each head.\v"
-           "Of a model that translates, a line is a source, a tab and its translation; without a "
-           "tab the model's own translation is used. Of a model that reads pictures, texts are "
-           "picture files.\n"
-           "\n"
-           "A figure is the mean over the queries that have such a key. * marks those far above a "
-           "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
-           "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
-           "mark that counts most: times the part of all queries that have such a key. Without a "
-           "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
-           "\n"
-           "Examples:\n"
-           "  multihead heads -m models/fr-en --input pairs.tsv\n"
-           "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
-           "  multihead heads -m gpt2 --input lines.txt --ablate\n"
-           "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
-           "  multihead heads -m vit-base-patch16-224 *.png\n"
-           "  multihead heads --compare 1,2,4,8\n",
+    .doc =
+        "Tells what the heads of a model do, over many texts: how much of a head's attention "
+        "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
+        "rare words and so on, compared with a head of equal weights; of translators, relative "
+        "to the aligned token; of pictures, to neighbours, rows and columns, and how far. Or, "
+        "with --link, which heads tie one word to another; or, with --ablate, what the model loses "
+        "without each head.\v"
+        "Of a model that translates, a line is a source, a tab and its translation; without a "
+        "tab the model's own translation is used. Of a model that reads pictures, texts are "
+        "picture files.\n"
+        "\n"
+        "A figure is the mean over the queries that have such a key. * marks those far above a "
+        "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
+        "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
+        "mark that counts most: times the part of all queries that have such a key. Without a "
+        "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
+        "\n"
+        "Examples:\n"
+        "  multihead heads -m models/fr-en --input pairs.tsv\n"
+        "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
+        "  multihead heads -m bert-base-uncased --input lines.txt --link doctor,she\n"
+        "  multihead heads -m gpt2 --input lines.txt --ablate\n"
+        "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
+        "  multihead heads -m vit-base-patch16-224 *.png\n"
+        "  multihead heads --compare 1,2,4,8\n",
 };
 
 // ---- control flow -------------------------------------------------------------------------------
@@ -221,7 +249,8 @@ static int run_heads(int argc, char **argv)
     if (code == EXIT_DONE)
         code = text_arguments_read(&c.arguments);
     if (code == EXIT_DONE)
-        code = show_heads(&c);
+        code = c.link.first ? show_links(&c.arguments, &c.link) : show_heads(&c);
+    link_words_free(&c.link);
     text_arguments_close(&c.arguments);
     return code;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The parts of `multihead heads`: the texts, where attention goes, what is lost without a head, and
-// one head against many; each as text, JSON and a picture.
+// The parts of `multihead heads`: the texts, where attention goes, which heads tie two words, what
+// is lost without a head, and one head against many; as text, JSON and most as a picture.
 #ifndef CLI_HEADS_PARTS_H
 #define CLI_HEADS_PARTS_H
 
+#include "look/look.h"
 #include "outputs.h"
 #include "pretrained/text_arguments.h"
 
@@ -46,6 +47,11 @@ const head_column *head_columns(mh_trace_kind kind, bool picture);
 
 // "previous", "broad" or "mixed": what a head does.
 const char *head_name(mh_trace_kind kind, const mh_head_figures *figures);
+
+// ---- which heads tie two words ------------------------------------------------------------------
+
+// Ranks heads by their links over all texts that have both words. Returns an exit code.
+int show_links(const text_arguments *a, const link_words *words);
 
 // ---- what is lost without a head ----------------------------------------------------------------
 

@@ -304,40 +304,14 @@ static int print_heatmaps(const look *l, const mh_trace *trace, const mh_view_op
     return EXIT_DONE;
 }
 
-// Columns of a word, whose characters are taken to be one wide.
-static int count_columns(const char *word)
-{
-    int columns = 0;
-    for (; *word; word++)
-        columns += (*word & 0xC0) != 0x80;
-    return columns;
-}
-
-static void print_links(const look *l, const head_link *links, size_t count)
-{
-    printf("layer  head   %s to %s   %s to %s\n", l->link.first, l->link.second, l->link.second,
-           l->link.first);
-    const int width =
-        count_columns(l->link.first) + count_columns(" to ") + count_columns(l->link.second);
-    for (size_t i = 0; i < count; i++)
-        printf("%5zu %5zu   %*.3f   %*.3f\n", links[i].layer, links[i].head, width,
-               links[i].forward, width, links[i].backward);
-}
-
 static void print_links_json(const look *l, const head_link *links, size_t count)
 {
     const mh_text text = l->arguments.texts[0];
     printf("{\"text\": ");
     put_json_string(stdout, text.bytes, text.size);
-    printf(", \"link\": [");
-    put_json_string(stdout, l->link.first, strlen(l->link.first));
     printf(", ");
-    put_json_string(stdout, l->link.second, strlen(l->link.second));
-    printf("], \"heads\": [");
-    for (size_t i = 0; i < count; i++)
-        printf("%s{\"layer\": %zu, \"head\": %zu, \"forward\": %.9g, \"backward\": %.9g}",
-               i ? ", " : "", links[i].layer, links[i].head, links[i].forward, links[i].backward);
-    printf("]}\n");
+    links_print_json(&l->link, links, count);
+    printf("}\n");
 }
 
 // The ranking, and the options of the heatmap after it: the best head, if none was asked for.
@@ -348,7 +322,10 @@ static int show_links(const look *l, const mh_trace *trace, mh_view_options *sho
     int code = links_find(trace, &l->link, links, &count);
     if (code != EXIT_DONE)
         return code;
-    (l->arguments.json ? print_links_json : print_links)(l, links, count);
+    if (l->arguments.json)
+        print_links_json(l, links, count);
+    else
+        links_print(&l->link, links, count);
     if (shown->layer < 0 && shown->head < 0) {
         shown->layer = (ptrdiff_t)links[0].layer;
         shown->head = (ptrdiff_t)links[0].head;

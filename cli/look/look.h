@@ -30,6 +30,23 @@ void link_words_free(link_words *words);
 // Returns an exit code after reporting a word that is not in the text.
 int links_find(const mh_trace *trace, const link_words *words, head_link *links, size_t *count);
 
+// Sums over texts: of all heads, and of the texts that have both words.
+typedef struct link_sums {
+    head_link *heads; // (layers, heads), malloc()ed with the first text that has both
+    size_t layers, heads_each;
+    size_t texts;
+} link_sums;
+
+// Adds a trace; one without both words adds nothing. False if out of memory.
+bool links_add(const mh_trace *trace, const link_words *words, link_sums *sums);
+
+// The same as links_find of the means; there must be at least one text.
+void links_rank(const link_sums *sums, head_link *links, size_t *count);
+
+// A table, and a list in JSON.
+void links_print(const link_words *words, const head_link *links, size_t count);
+void links_print_json(const link_words *words, const head_link *links, size_t count);
+
 // ---- heads that are off -------------------------------------------------------------------------
 
 typedef struct off_list {

@@ -2,6 +2,7 @@
 // Which heads link two words; see look.h.
 #include "look.h"
 #include "messages.h"
+#include "report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,26 +138,118 @@ static void insert_link(head_link *links, size_t *count, head_link link)
     links[at] = link;
 }
 
+// Where the words are; the same word twice: at its next place, if there is one. False, and *missing
+// is the one that the text does not have.
+static bool find_places(const mh_trace_tokens *tokens, const link_words *words, token_range *a,
+                        token_range *b, const char **missing)
+{
+    const bool same = strcasecmp(words->first, words->second) == 0;
+    *missing = words->first;
+    if (!find_word(tokens, 0, words->first, a))
+        return false;
+    *missing = words->second;
+    return find_word(tokens, same ? a->end : 0, words->second, b) ||
+           find_word(tokens, 0, words->second, b);
+}
+
+static const mh_tensor *link_weights(const mh_trace *trace)
+{
+    const bool encoder = trace->groups[MH_TRACE_ENCODER].weights.data != NULL;
+    return &trace->groups[encoder ? MH_TRACE_ENCODER : MH_TRACE_DECODER].weights;
+}
+
+static head_link link_of(const mh_tensor *w, size_t layer, size_t head, token_range a,
+                         token_range b)
+{
+    return (head_link){.layer = layer,
+                       .head = head,
+                       .forward = attention_between(w, layer, head, a, b),
+                       .backward = attention_between(w, layer, head, b, a)};
+}
+
 int links_find(const mh_trace *trace, const link_words *words, head_link *links, size_t *count)
 {
     const mh_trace_tokens *tokens = trace_tokens(trace);
-    const bool encoder = trace->groups[MH_TRACE_ENCODER].weights.data != NULL;
-    const mh_tensor *w = &trace->groups[encoder ? MH_TRACE_ENCODER : MH_TRACE_DECODER].weights;
+    const mh_tensor *w = link_weights(trace);
+    const char *missing;
     token_range a, b;
     *count = 0;
-    if (!find_word(tokens, 0, words->first, &a))
-        return complain_word(tokens, words->first);
-    // The same word twice: its next place, if there is one.
-    const bool same = strcasecmp(words->first, words->second) == 0;
-    if (!find_word(tokens, same ? a.end : 0, words->second, &b) &&
-        !find_word(tokens, 0, words->second, &b))
-        return complain_word(tokens, words->second);
+    if (!find_places(tokens, words, &a, &b, &missing))
+        return complain_word(tokens, missing);
     for (size_t l = 0; l < w->shape[0]; l++)
         for (size_t h = 0; h < w->shape[1]; h++)
-            insert_link(links, count,
-                        (head_link){.layer = l,
-                                    .head = h,
-                                    .forward = attention_between(w, l, h, a, b),
-                                    .backward = attention_between(w, l, h, b, a)});
+            insert_link(links, count, link_of(w, l, h, a, b));
     return EXIT_DONE;
+}
+
+// ---- over many texts ----------------------------------------------------------------------------
+
+bool links_add(const mh_trace *trace, const link_words *words, link_sums *sums)
+{
+    const mh_tensor *w = link_weights(trace);
+    const size_t L = w->shape[0], H = w->shape[1];
+    const char *missing;
+    token_range a, b;
+    if (!find_places(trace_tokens(trace), words, &a, &b, &missing))
+        return true;
+    if (!sums->heads) {
+        sums->heads = calloc(L * H, sizeof *sums->heads);
+        if (!sums->heads)
+            return false;
+        sums->layers = L;
+        sums->heads_each = H;
+    }
+    for (size_t i = 0; i < L * H; i++) {
+        const head_link link = link_of(w, i / H, i % H, a, b);
+        sums->heads[i].forward += link.forward;
+        sums->heads[i].backward += link.backward;
+    }
+    sums->texts++;
+    return true;
+}
+
+void links_rank(const link_sums *sums, head_link *links, size_t *count)
+{
+    const size_t H = sums->heads_each;
+    *count = 0;
+    for (size_t i = 0; i < sums->layers * H; i++)
+        insert_link(links, count,
+                    (head_link){.layer = i / H,
+                                .head = i % H,
+                                .forward = sums->heads[i].forward / (double)sums->texts,
+                                .backward = sums->heads[i].backward / (double)sums->texts});
+}
+
+// ---- printing -----------------------------------------------------------------------------------
+
+// Columns of a word, whose characters are taken to be one wide.
+static int count_columns(const char *word)
+{
+    int columns = 0;
+    for (; *word; word++)
+        columns += (*word & 0xC0) != 0x80;
+    return columns;
+}
+
+void links_print(const link_words *words, const head_link *links, size_t count)
+{
+    const char *first = words->first, *second = words->second;
+    printf("layer  head   %s to %s   %s to %s\n", first, second, second, first);
+    const int width = count_columns(first) + count_columns(" to ") + count_columns(second);
+    for (size_t i = 0; i < count; i++)
+        printf("%5zu %5zu   %*.3f   %*.3f\n", links[i].layer, links[i].head, width,
+               links[i].forward, width, links[i].backward);
+}
+
+void links_print_json(const link_words *words, const head_link *links, size_t count)
+{
+    printf("\"link\": [");
+    put_json_string(stdout, words->first, strlen(words->first));
+    printf(", ");
+    put_json_string(stdout, words->second, strlen(words->second));
+    printf("], \"heads\": [");
+    for (size_t i = 0; i < count; i++)
+        printf("%s{\"layer\": %zu, \"head\": %zu, \"forward\": %.9g, \"backward\": %.9g}",
+               i ? ", " : "", links[i].layer, links[i].head, links[i].forward, links[i].backward);
+    printf("]");
 }

@@ -62,6 +62,19 @@ i=0
 } >picture.ppm
 run multihead heads -m vit $scalar picture.ppm
 
+# Which heads tie two words, over the texts that have both
+printf '%s\n' "the cat sat on the mat" "The playing CAT sat." "the mat" >sats.txt
+run multihead heads -m masked $scalar --input sats.txt --link cat,sat
+run multihead heads -m masked $scalar --json --link playing,sat <sats.txt
+multihead heads -m masked $scalar --link cat,sat "the cat sat on the mat" | tail -n +2 >one.txt
+multihead look -m masked $scalar --link cat,sat "the cat sat on the mat" | head -n 6 | cmp - one.txt && echo "as look"
+run multihead heads -m fr-en $scalar --link noir,chat --input pairs.tsv
+run multihead heads -m masked --link cat,dog --input sats.txt
+run multihead heads -m masked --link cat --input sats.txt
+run multihead heads -m masked --link cat,sat --ablate --input sats.txt
+run multihead heads -m masked --link cat,sat --far 3 --input sats.txt
+run multihead heads -m vit --link a,b picture.ppm
+
 # One head against many
 run multihead heads --compare 1,2,4,8
 multihead heads --compare 1,4 --threads 1 --steps 50 --seed 7 --json >seed.json
