@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Heads that are switched off, as users name them and as the library takes them."""
+"""Heads that are switched off, as users name them and as the library takes them; figures of heads."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
@@ -47,3 +47,23 @@ def _read(name: Any, has_kinds: bool) -> tuple[int, int, int | None]:
             "(layer, head), or a layer")
         raise ValueError(f"disabled_heads: found {name!r}, expected {expected}")
     return kind, parts[0], parts[1] if len(parts) == 2 else None
+
+
+def group_figures(layers: int, heads: int, names: list[str],
+                  patterns: Mapping[str, tuple[list[float], float, int]], entropy: list[float],
+                  distance: list[float], uniform_distance: float) -> dict[str, Any]:
+    """The figures of a group of heads by name, in arrays (layers, heads)."""
+    import numpy as np
+
+    def table(values: list[float]) -> Any:
+        return np.array(values).reshape(layers, heads)
+
+    return {
+        "names": [names[i:i + heads] for i in range(0, layers * heads, heads)],
+        "weights": {name: table(weights) for name, (weights, _, _) in patterns.items()},
+        "uniform": {name: uniform for name, (_, uniform, _) in patterns.items()},
+        "queries": {name: queries for name, (_, _, queries) in patterns.items()},
+        "entropy": table(entropy),
+        "distance": table(distance),
+        "uniform_distance": uniform_distance,
+    }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from . import _multihead
-from ._heads import heads_off
+from ._heads import group_figures, heads_off
 from ._pictures import is_picture, listed_pictures
 from ._texts import listed
 from .generation import (
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from ._pictures import Picture
 
     Array = NDArray[np.float32]
+
+
+def _some(given: list[Any]) -> list[Any]:
+    if not given:
+        raise ValueError("texts: found none, expected at least 1")
+    return given
 
 
 class Candidate(NamedTuple):
@@ -586,6 +592,48 @@ class Model:
             raise ValueError("pair: found an encoder-decoder, whose second text is target")
         found = self.translate(text, target)
         return Trace(self._core.trace_translation(text, found.ids, off), model=self.name)
+
+    def heads(self, texts: str | Iterable[str] | Picture | Iterable[Picture],
+              target: Iterable[str] | None = None, *, far: int = 5) -> dict[str, dict[str, Any]]:
+        """What each head does on average over many texts, as `multihead heads` tells: how much of
+        its attention goes to the previous token, to equal words, to rare ones and so on.
+
+        For each kind of attention, in arrays (layers, heads):
+
+            weights[pattern]    the part of attention on keys of this pattern, 0 to 1, averaged over
+                                the queries that have such a key
+            entropy, distance   as a part of the largest entropy; the mean distance in tokens
+            names               lists of lists: the pattern far above a uniform head's that counts
+                                most, else "broad" or "mixed"
+
+        and as numbers queries[pattern], uniform[pattern] and uniform_distance, of a head with equal
+        weights. `far`: tokens beyond which a key is "far". Of a model that translates, `target` are
+        the translations, or else its own; of one that reads pictures, the texts are pictures.
+
+        >>> import multihead as mh
+        >>> model = mh.load("models/fr-en")
+        >>> found = model.heads(["Le chat noir dort.", "Il fait beau."], ["A cat.", "It's nice."])
+        >>> found["cross"]["weights"]["aligned"].shape, found["cross"]["queries"]["aligned"]
+        ((3, 4), 8)
+        """
+        words, traces = self._traced(texts, target)
+        return {kind: group_figures(*group)
+                for kind, group in _multihead.head_statistics(words, traces, far).items()}
+
+    def _traced(self, texts: Any, target: Any) -> tuple[list[str], Iterator[Any]]:
+        """All texts, whose words are counted, and the traces, one after the other."""
+        translates = "translate" in self._info["abilities"]
+        if target is not None and not translates:
+            raise ValueError("target: expected None: the model is no encoder-decoder")
+        if self._reads_pictures:
+            pictures, _ = listed_pictures(texts, "texts")
+            return [], (self._core.trace_picture([one], None, None) for one in _some(pictures))
+        sources = _some(listed(texts, "texts"))
+        if not translates:
+            return sources, (self._core.trace(text, None, None) for text in sources)
+        given = self.translate(sources, None if target is None else listed(target, "target"))
+        return sources + [str(t) for t in given], (
+            self._core.trace_translation(text, t.ids, None) for text, t in zip(sources, given))
 
     def _look_at_picture(self, picture: Any, pair: Any, target: Any, disabled_heads: Any) -> Trace:
         if pair is not None or target is not None:

@@ -60,6 +60,7 @@ static PyMethodDef functions[] = {
     {"chrf", py_chrf, METH_VARARGS, NULL},
     {"parse_trace", py_parse_trace, METH_O, NULL},
     {"open_trace", py_open_trace, METH_O, NULL},
+    {"head_statistics", py_head_statistics, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

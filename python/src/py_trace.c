@@ -51,6 +51,14 @@ PyObject *py_trace_of_model(mh_model_trace *trace)
     return finish(NULL, MH_OK, made);
 }
 
+const mh_trace *py_trace_view(PyObject *trace)
+{
+    if (Py_TYPE(trace) == (PyTypeObject *)trace_type)
+        return ((py_trace *)trace)->trace;
+    PyErr_SetString(PyExc_TypeError, "traces: found something else, expected traces");
+    return NULL;
+}
+
 PyObject *py_parse_trace(PyObject *self, PyObject *bytes)
 {
     (void)self;

@@ -36,6 +36,53 @@ def test_look_is_the_commands(trace, command, tmp_path):
             assert ours.shape == theirs.shape and np.abs(ours - theirs).max() < 2e-5, (kind, field)
 
 
+def test_heads_are_the_commands(translator, command, tmp_path):
+    """Over many texts: the figures of `multihead heads`, with given translations and without."""
+    pairs = {"Le chat noir dort.": "The black cat is sleeping.", "Tom parle français.": "Tom speaks French."}
+    path = tmp_path / "pairs.tsv"
+    for target, lines in ((list(pairs.values()), [f"{s}\t{t}" for s, t in pairs.items()]), (None, list(pairs))):
+        path.write_text("\n".join(lines) + "\n")
+        (expected,) = command("heads", "-m", "models/fr-en", "--dtype", "f32", "--input", path, "--json")
+        found = translator.heads(list(pairs), target)
+        assert list(found) == [group["kind"] for group in expected["groups"]]
+        for group in expected["groups"]:
+            ours = found[group["kind"]]
+            shape = group["layers"], group["heads"]
+            assert ours["queries"] == group["queries"] and set(ours["weights"]) == set(ours["uniform"]) == set(group["uniform"])
+            assert ours["uniform_distance"] == pytest.approx(group["uniform_distance"], rel=1e-6)
+            for name, uniform in group["uniform"].items():
+                theirs = np.array([f["weights"][name] for f in group["figures"]]).reshape(shape)
+                assert np.abs(ours["weights"][name] - theirs).max() < 1e-5 and ours["uniform"][name] == pytest.approx(uniform, rel=1e-6)
+            for name in ("entropy", "distance"):
+                assert np.abs(ours[name] - np.array([f[name] for f in group["figures"]]).reshape(shape)).max() < 1e-4
+            named = [f["pattern"] or ("broad" if f["entropy"] >= 0.85 else "mixed") for f in group["figures"]]
+            assert ours["names"] == np.array(named).reshape(shape).tolist()
+    far = translator.heads("Le chat noir dort sur le tapis.", far=1)["encoder.self"]["weights"]["far"]
+    assert (far > translator.heads("Le chat noir dort sur le tapis.", far=4)["encoder.self"]["weights"]["far"]).all()
+
+
+def test_heads_refuse(translator):
+    language_model = mh.load("en-lm")
+    assert list(language_model.heads(["The cat sat on the mat."])) == ["decoder.self"]
+    vision = mh.load("fashion-vit")
+    pictures = np.random.default_rng(1).integers(0, 255, (2, 28, 28, 3), np.uint8)
+    assert vision.heads(pictures)["encoder.self"]["weights"]["neighbours"].shape == (5, 4)
+    with pytest.raises(ValueError, match="texts: found none"):
+        translator.heads([])
+    with pytest.raises(ValueError, match="target: expected None"):
+        language_model.heads(["The cat"], ["The cat"])
+    with pytest.raises(ValueError, match="far: found 0"):
+        translator.heads(["Oui."], far=0)
+    with pytest.raises(ValueError, match="far: found -1"):
+        translator.heads(["Oui."], far=-1)
+    with pytest.raises(TypeError, match=r"texts\[1\]: found 3"):
+        translator.heads(["Oui.", 3])
+    with pytest.raises(ValueError):
+        translator.heads(["Oui.", "Non."], ["Yes."])
+    with pytest.raises(ValueError, match="tokens"):
+        language_model.heads(["The cat.", "cat " * 600])
+
+
 def test_saved_files(trace, command, tmp_path):
     trace.save(tmp_path / "a.safetensors")
     again = mh.Trace.load(tmp_path / "a.safetensors")
