@@ -34,6 +34,7 @@ mh_status mh_corpus_end(mh_context *context, mh_corpus *corpus)
 {
     size_t count = corpus->count; // of entries, which are larger than the final arrays
     corpus->name = corpus->text.data;
+    corpus->capacity = count;
     if (count > 0) {
         corpus->sources = mh_alloc(context, count * sizeof *corpus->sources);
         corpus->targets = mh_alloc(context, count * sizeof *corpus->targets);
@@ -54,9 +55,9 @@ mh_status mh_corpus_end(mh_context *context, mh_corpus *corpus)
 
 void mh_corpus_free(mh_context *context, mh_corpus *corpus)
 {
-    mh_free(context, corpus->sources, corpus->count * sizeof *corpus->sources);
-    mh_free(context, corpus->targets, corpus->count * sizeof *corpus->targets);
-    mh_free(context, corpus->lines, corpus->count * sizeof *corpus->lines);
+    mh_free(context, corpus->sources, corpus->capacity * sizeof *corpus->sources);
+    mh_free(context, corpus->targets, corpus->capacity * sizeof *corpus->targets);
+    mh_free(context, corpus->lines, corpus->capacity * sizeof *corpus->lines);
     mh_shrink(context, &corpus->entries, &corpus->entries_capacity, sizeof *corpus->entries);
     mh_buffer_free(context, &corpus->text);
     *corpus = (mh_corpus){0};

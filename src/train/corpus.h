@@ -28,6 +28,7 @@ typedef struct mh_corpus {
     size_t count;
     mh_text *sources, *targets; // (count) each
     size_t *lines;              // (count) line of each pair in the file, from 1
+    size_t capacity;            // elements that these have memory for
     const char *name;           // of the file, for messages
     size_t bad_lines;           // number of skipped lines
     mh_buffer text;             // what all of these point into

@@ -14,7 +14,7 @@ static bool is_held(const mh_holding *how, const mh_corpus *corpus, size_t i, do
     return (double)(hash >> 11) < part * 9007199254740992.0; // 2^53
 }
 
-// Moves the other pairs to the front; the arrays keep their size in *memory.
+// Moves the other pairs to the front; the arrays keep their size.
 static void keep_others(const mh_holding *how, double part, mh_corpus *corpus)
 {
     size_t kept = 0;

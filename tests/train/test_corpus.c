@@ -5,7 +5,7 @@
 
 #include "io/line_reader.h"
 #include "text_support.h"
-#include "train/corpus.h"
+#include "train/held_out.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -490,6 +490,34 @@ static void test_no_memory(void **state)
 }
 
 // A descriptor that cannot be read.
+// What is held out leaves the arrays of the rest as large as they were: they are freed as such.
+static void test_held_out(void **state)
+{
+    (void)state;
+    const mh_holding how = {.seed = 1, .part = 0.2, .least = 10, .most = 100};
+    test_memory counted = {0};
+    mh_context_options options = mh_context_options_default();
+    mh_context *own;
+    mh_corpus corpus, held = {0};
+    char line[32];
+    options.threads = 1;
+    options.allocator = test_allocator(&counted);
+    assert_int_equal(mh_context_create(&options, &own, NULL, 0), MH_OK);
+    test_ok(own, mh_corpus_begin(own, "numbers", &corpus));
+    for (size_t i = 0; i < 200; i++) {
+        const mh_text text = {line, (size_t)snprintf(line, sizeof line, "number %zu", i)};
+        test_ok(own, mh_corpus_add(own, &corpus, text, text, i + 1));
+    }
+    test_ok(own, mh_corpus_end(own, &corpus));
+    test_ok(own, mh_hold_out(own, &how, &corpus, &held));
+    assert_in_range(held.count, 10, 100);
+    assert_int_equal(corpus.count + held.count, 200);
+    mh_corpus_free(own, &corpus);
+    mh_corpus_free(own, &held);
+    mh_context_free(own);
+    assert_int_equal(counted.live, 0);
+}
+
 static void test_read_error(void **state)
 {
     (void)state;
@@ -532,6 +560,7 @@ int main(void)
         cmocka_unit_test(test_nothing),    cmocka_unit_test(test_damaged_gzip),
         cmocka_unit_test(test_after_gzip), cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_read_error), cmocka_unit_test(test_tatoeba),
+        cmocka_unit_test(test_held_out),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
