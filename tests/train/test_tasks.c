@@ -3,6 +3,7 @@
 // on to the same bytes with any number of threads, the model is one that others read, and damaged
 // data are refused.
 #include "support.h"
+#include "task_support.h"
 #include "train/documents.h"
 
 #include "model/model_internal.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SIDE = 8, PICTURES = 192 };
+enum { SIDE = TASK_SIDE, PICTURES = TASK_PICTURES_COUNT };
 
 static char root[64];
 
@@ -34,43 +35,24 @@ static void write_bytes(const char *name, const void *bytes, size_t size)
     assert_int_equal(fclose(file), 0);
 }
 
-// Three labels: light above, light below, stripes; with noise.
-static void write_pictures(const char *images, const char *labels, unsigned seed)
+static bool write_pictures(const char *images, const char *labels, unsigned seed)
 {
-    static unsigned char pixels[16 + PICTURES * SIDE * SIDE], answers[8 + PICTURES];
-    const unsigned char head[] = {0, 0, 8, 3, 0, 0, 0, PICTURES, 0, 0, 0, SIDE, 0, 0, 0, SIDE};
-    memcpy(pixels, head, sizeof head);
-    memcpy(answers, (unsigned char[]){0, 0, 8, 1, 0, 0, 0, PICTURES}, 8);
-    for (size_t i = 0; i < PICTURES; i++) {
-        const unsigned label = (unsigned)(i * 7 % 3);
-        answers[8 + i] = (unsigned char)(5 + label);
-        for (size_t k = 0; k < SIDE * SIDE; k++) {
-            const size_t y = k / SIDE;
-            const bool light = label == 0 ? y < SIDE / 2 : label == 1 ? y >= SIDE / 2 : y % 2;
-            seed = seed * 1664525u + 1013904223u;
-            pixels[16 + i * SIDE * SIDE + k] =
-                (unsigned char)((light ? 150 : 20) + (seed >> 24) / 3);
-        }
-    }
-    write_bytes(images, pixels, sizeof pixels);
-    write_bytes(labels, answers, sizeof answers);
+    char paths[2][128];
+    return task_write_pictures(path_of(images, paths[0]), path_of(labels, paths[1]), seed);
 }
 
 static int set_up(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"The cat sat on the mat.\n\n", "A dog ran in the park.\n\n",
-                                        "The cat ran.\nThe dog sat.\n\n"};
-    char text[6000] = "";
+    char path[128];
     snprintf(root, sizeof root, "/tmp/test_tasks.XXXXXX");
     if (!mkdtemp(root))
         return -1;
-    write_pictures("train-images-idx3-ubyte", "train-labels-idx1-ubyte", 1);
-    write_pictures("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 2);
-    for (int i = 0; i < 150; i++)
-        strcat(text, lines[i % 3]);
-    write_bytes("text.txt", text, strlen(text));
-    return 0;
+    return write_pictures("train-images-idx3-ubyte", "train-labels-idx1-ubyte", 1) &&
+                   write_pictures("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", 2) &&
+                   task_write_text(path_of("text.txt", path))
+               ? 0
+               : -1;
 }
 
 static int tear_down(void **state)
@@ -280,48 +262,17 @@ static void keep_bad(void *user, const char *file, size_t line, const char *why)
 static mh_train_options images_options(mh_translator_config *model)
 {
     static char data[128], valid[128];
-    mh_train_options o = mh_train_options_default();
-    *model = mh_translator_config_default();
-    model->d_model = 16;
-    model->nhead = 2;
-    model->num_encoder_layers = 2;
-    model->dim_feedforward = 32;
-    o.task = MH_TASK_IMAGES;
+    mh_train_options o = task_pictures_options(model);
     o.data = path_of("train-images-idx3-ubyte", data);
     o.valid = path_of("t10k-images-idx3-ubyte", valid);
-    o.model = model;
-    o.precision = MH_PRECISION_F32;
-    o.batch_tokens = 64;
-    o.learning_rate = 5e-3;
-    o.schedule = MH_SCHEDULE_COSINE;
-    o.crop_padding = 1;
-    o.after = (mh_duration){8, MH_EPOCHS};
     return o;
 }
 
 static mh_train_options text_options(mh_translator_config *model, mh_lm_arch arch)
 {
     static char data[128];
-    mh_train_options o = mh_train_options_default();
-    *model = mh_translator_config_default();
-    model->d_model = 32;
-    model->nhead = 2;
-    model->num_encoder_layers = 2;
-    model->dim_feedforward = 64;
-    model->max_length = 16;
-    model->dropout = 0;
-    o.task = MH_TASK_LM;
-    o.arch = arch;
+    mh_train_options o = task_text_options(model, arch);
     o.data = path_of("text.txt", data);
-    o.model = model;
-    o.precision = MH_PRECISION_F32;
-    o.merges = 40;
-    o.batch_tokens = 512;
-    o.label_smoothing = 0;
-    o.learning_rate = 1e-2;
-    o.schedule = MH_SCHEDULE_COSINE;
-    o.after = (mh_duration){40, MH_UPDATES};
-    o.valid_every = (mh_duration){20, MH_UPDATES};
     return o;
 }
 
@@ -544,34 +495,15 @@ static void test_documents(void **state)
 // Texts whose label a word tells; `names` are the labels.
 static const char *write_texts(const char *name, const char *const names[3], int count)
 {
-    static const char *const words[3] = {"red apple", "blue sky", "green leaf"};
-    static char text[16384], path[128];
-    size_t size = 0;
-    for (int i = 0; i < count; i++)
-        size += (size_t)snprintf(text + size, sizeof text - size, "%s\tthe %s number %d\n",
-                                 names[i * 7 % 3], words[i * 7 % 3], i);
-    write_bytes(name, text, size);
-    return path_of(name, path);
+    static char path[128];
+    assert_true(task_write_labelled(path_of(name, path), names, count));
+    return path;
 }
 
 static mh_train_options label_options(mh_translator_config *model, const char *data)
 {
-    mh_train_options o = mh_train_options_default();
-    *model = mh_translator_config_default();
-    model->d_model = 16;
-    model->nhead = 2;
-    model->num_encoder_layers = 2;
-    model->dim_feedforward = 32;
-    model->max_length = 24;
-    o.task = MH_TASK_CLASSIFICATION;
+    mh_train_options o = task_labels_options(model);
     o.data = data;
-    o.model = model;
-    o.precision = MH_PRECISION_F32;
-    o.merges = 60;
-    o.batch_tokens = 256;
-    o.label_smoothing = 0;
-    o.learning_rate = 1e-2;
-    o.after = (mh_duration){4, MH_EPOCHS};
     return o;
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A training that is killed with SIGKILL at random moments, again and again, and each time started
-// anew, ends with the bytes of one that was left in peace. $MH_TEST_KILLS: how often (20).
+// anew with another number of threads, ends with the bytes of an uninterrupted one: every task, and
+// from every kind of model. $MH_TEST_KILLS: how often each is killed (translation 20, the others
+// 4).
 #include "support.h"
-#include "train_support.h"
+#include "task_support.h"
 
 #include "base/clock.h"
 
@@ -10,48 +12,40 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static train_place place;
+static task_place place;
 
 static int set_up(void **state)
 {
     (void)state;
-    return train_place_create(&place) ? 0 : -1;
+    return task_place_create(&place) ? 0 : -1;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    train_place_remove(&place);
+    task_place_remove(&place);
     return 0;
 }
 
-static mh_train_options options_for(const char *directory)
-{
-    mh_train_options options = train_place_options(&place, directory);
-    options.after.count = 40;
-    return options;
-}
-
 // In a process of its own, which does nothing else.
-static void train_in_child(const char *directory, size_t threads)
+static void train_in_child(const mh_train_options *options, size_t threads)
 {
     mh_context_options c = mh_context_options_default();
     mh_context *context;
     mh_train_result result = mh_train_result_default();
     c.threads = threads;
-    const mh_train_options options = options_for(directory);
     const bool done = mh_context_create(&c, &context, NULL, 0) == MH_OK &&
-                      mh_train(context, &options, &result) == MH_OK;
+                      mh_train(context, options, &result) == MH_OK;
     _exit(done ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static pid_t start(const char *directory, size_t threads)
+static pid_t start(const mh_train_options *options, size_t threads)
 {
     fflush(NULL);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        train_in_child(directory, threads);
+        train_in_child(options, threads);
     return child;
 }
 
@@ -64,10 +58,10 @@ static void finish(pid_t child)
 }
 
 // A run from nothing to its end; how long it takes.
-static double time_whole(const char *directory)
+static double time_whole(const mh_train_options *options)
 {
     const double begun = mh_clock_seconds();
-    finish(start(directory, 1));
+    finish(start(options, 1));
     return mh_clock_seconds() - begun;
 }
 
@@ -80,28 +74,45 @@ static void kill_after(pid_t child, double seconds)
     assert_true(WIFSIGNALED(status) || WEXITSTATUS(status) == EXIT_SUCCESS);
 }
 
-static void test_killed_runs(void **state)
+static void kill_runs(task_kind kind, size_t kills)
 {
-    (void)state;
     enum { KILLS_OF_A_RUN = 5 };
     const char *wanted = getenv("MH_TEST_KILLS");
-    const size_t kills = wanted ? strtoull(wanted, NULL, 10) : 20;
     test_rng rng = {test_seed()};
-    char whole[96], directory[96];
-    snprintf(whole, sizeof whole, "%s/whole", place.root);
-    const double seconds = time_whole(whole);
-    for (size_t done = 0; done < kills; done += KILLS_OF_A_RUN) {
-        snprintf(directory, sizeof directory, "%s/killed%zu", place.root, done);
-        for (size_t i = 0; i < KILLS_OF_A_RUN; i++)
-            kill_after(start(directory, 1 + i % 2), test_uniform(&rng, 0, 0.7 * seconds));
-        finish(start(directory, 1));
-        assert_true(train_runs_equal(directory, whole));
+    char whole[128], directory[128];
+    mh_translator_config model;
+    mh_train_options options = task_options(&place, kind, &model);
+    kills = wanted ? strtoull(wanted, NULL, 10) : kills;
+    options.directory = task_path(&place, whole, "whole-%s", task_names[kind]);
+    const double seconds = time_whole(&options);
+    for (size_t done = 0; done < kills;) {
+        options.directory = task_path(&place, directory, "%s-%zu", task_names[kind], done);
+        for (size_t i = 0; i < KILLS_OF_A_RUN && done < kills; i++, done++)
+            kill_after(start(&options, 1 + i % 2), test_uniform(&rng, 0, 0.7 * seconds));
+        finish(start(&options, 2));
+        assert_true(task_runs_equal(directory, whole));
     }
-    print_message("%zu kills, runs of %.2f s\n", kills, seconds);
+    print_message("%s: %zu kills, runs of %.2f s\n", task_names[kind], kills, seconds);
+}
+
+static void test_killed_translation(void **state)
+{
+    (void)state;
+    kill_runs(TASK_TRANSLATION, 20);
+}
+
+static void test_killed_tasks(void **state)
+{
+    (void)state;
+    for (int kind = TASK_TRANSLATION + 1; kind < TASK_KINDS; kind++)
+        kill_runs((task_kind)kind, 4);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_killed_runs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_killed_translation),
+        cmocka_unit_test(test_killed_tasks),
+    };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
