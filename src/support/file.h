@@ -9,6 +9,10 @@
 // Whether there is something at this path, of any kind.
 bool mh_file_exists(const char *path);
 
+// Refuses what is no regular file, by its kind: opening a pipe would wait for a writer, and a
+// device may never end. What is not there is left to the caller's open.
+mh_status mh_file_check_regular(mh_context *context, const char *path);
+
 typedef struct mh_mapping {
     const void *data; // NULL for an empty file
     size_t size;
@@ -19,7 +23,8 @@ typedef struct mh_mapping {
 mh_status mh_file_map(mh_context *context, const char *path, mh_mapping *mapping);
 void mh_file_unmap(mh_mapping *mapping);
 
-// Reads any file from beginning to end, also pipes and terminals; "-" is standard input.
+// Reads any file from beginning to end, also pipes and terminals; "-" is standard input. Other
+// devices are refused, except for /dev/null: what is in them is no data, and may never end.
 typedef struct mh_file_reader {
     mh_context *context;
     const char *path; // for messages; borrowed, NULL if nothing is open

@@ -24,17 +24,29 @@ static const char *file_kind_of(mode_t mode)
 
 bool mh_file_exists(const char *path) { return access(path, F_OK) == 0; }
 
+static mh_status need_regular(mh_context *context, const char *path, mode_t mode)
+{
+    if (S_ISREG(mode))
+        return MH_OK;
+    return mh_fail(context, MH_ERROR_FILE, PATH ": is %s, expected a regular file", path,
+                   file_kind_of(mode));
+}
+
+mh_status mh_file_check_regular(mh_context *context, const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? need_regular(context, path, status.st_mode) : MH_OK;
+}
+
 static mh_status map_open_file(mh_context *context, const char *path, int fd, mh_mapping *mapping)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return mh_fail(context, MH_ERROR_FILE, PATH ": cannot be examined: %s", path,
                        strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return mh_fail(context, MH_ERROR_FILE, PATH ": is %s, expected a regular file", path,
-                       file_kind_of(status.st_mode));
-    if (status.st_size == 0)
-        return MH_OK;
+    const mh_status regular = need_regular(context, path, status.st_mode);
+    if (regular || status.st_size == 0)
+        return regular;
     if ((uintmax_t)status.st_size > PTRDIFF_MAX)
         return mh_fail(context, MH_ERROR_FILE, PATH ": too large to be mapped: %jd bytes", path,
                        (intmax_t)status.st_size);

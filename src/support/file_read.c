@@ -7,12 +7,20 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static mh_status file_read_fail(mh_file_reader *reader, int error, const char *what)
 {
     return mh_fail(reader->context, MH_ERROR_FILE, "%.700s: %s: %s", reader->path, what,
                    strerror(error));
+}
+
+// Other than a terminal or /dev/null.
+static bool is_device(int fd, const struct stat *status)
+{
+    const bool null = S_ISCHR(status->st_mode) && status->st_rdev == makedev(1, 3);
+    return S_ISBLK(status->st_mode) || (S_ISCHR(status->st_mode) && !null && !isatty(fd));
 }
 
 mh_status mh_file_open(mh_context *context, const char *path, mh_file_reader *reader)
@@ -26,9 +34,12 @@ mh_status mh_file_open(mh_context *context, const char *path, mh_file_reader *re
                 : fstat(reader->fd, &status) != 0 ? errno
                 : S_ISDIR(status.st_mode)         ? EISDIR
                                                   : 0;
-    if (!error)
+    if (!error && !is_device(reader->fd, &status))
         return MH_OK;
-    mh_status failure = file_read_fail(reader, error, "cannot be opened");
+    mh_status failure =
+        error ? file_read_fail(reader, error, "cannot be opened")
+              : mh_fail(context, MH_ERROR_FILE,
+                        "%.700s: is a device, expected a file, a pipe or a terminal", reader->path);
     mh_file_close(reader);
     return failure;
 }

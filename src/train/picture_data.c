@@ -106,6 +106,7 @@ static mh_status read_exactly(mh_byte_stream *stream, const char *path, void *to
 static mh_status open_idx(mh_context *context, const char *path, size_t rank, idx_file *file)
 {
     unsigned char head[4], size[4];
+    MH_TRY(mh_file_check_regular(context, path));
     MH_TRY(mh_byte_stream_open(context, path, &file->stream));
     MH_TRY(read_exactly(&file->stream, path, head, sizeof head));
     if (head[0] || head[1] || head[2] != 8 || head[3] != rank)

@@ -181,6 +181,21 @@ static void mapping_refuses(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+static void reading_refuses_devices(void **state)
+{
+    (void)state;
+    mh_file_reader reader;
+    char byte;
+    size_t got, before = open_descriptors();
+    expect_failure(mh_file_open(context, "/dev/zero", &reader), "/dev/zero", "a device");
+    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(mh_file_open(context, "/dev/null", &reader), MH_OK);
+    assert_int_equal(mh_file_read(&reader, &byte, 1, &got), MH_OK);
+    assert_int_equal(got, 0);
+    mh_file_close(&reader);
+    mh_file_close(&reader);
+}
+
 // ---- writing ------------------------------------------------------------------------------------
 
 static void new_file_appears_at_commit(void **state)
@@ -587,6 +602,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(mapping_reads),
         IN_FOLDER(mapping_refuses),
+        IN_FOLDER(reading_refuses_devices),
         IN_FOLDER(new_file_appears_at_commit),
         IN_FOLDER(large_and_small_pieces),
         IN_FOLDER(abandoned_leaves_the_old),

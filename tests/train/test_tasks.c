@@ -669,6 +669,12 @@ static void test_damaged_idx(void **state)
     refuse("text.txt", "expected 0 0 8 3, an idx file");
     refuse("missing", "missing: cannot be opened");
     refuse("missing-images-idx3-ubyte", "missing-images-idx3-ubyte");
+    char path[128];
+    assert_int_equal(mkfifo(path_of("pipe-images-idx3-ubyte", path), 0600), 0); // without a writer
+    refuse("pipe-images-idx3-ubyte", "pipe-images-idx3-ubyte: is a pipe, expected a regular file");
+    write_bytes("half-images-idx3-ubyte", same, sizeof same);
+    assert_int_equal(symlink("/dev/zero", path_of("half-labels-idx1-ubyte", path)), 0);
+    refuse("half-images-idx3-ubyte", "half-labels-idx1-ubyte: is a device, expected a regular");
 }
 
 static void test_damaged_directories(void **state)
@@ -695,6 +701,27 @@ static void test_damaged_directories(void **state)
     run_in("trained-tree", &o, 1, &w);
     assert_int_equal(w.bad, 1);
     assert_non_null(strstr(w.why, "notes.txt:0: found an unknown kind of file"));
+    assert_int_equal(mkfifo(path_of("tree/dog/pipe.pgm", path), 0600), 0);
+    refuse("tree", "tree/dog/pipe.pgm: is a pipe, expected a regular file");
+}
+
+// Text may come from a pipe, but not from a device that never ends.
+static void test_devices(void **state)
+{
+    (void)state;
+    static const mh_task_kind kinds[] = {MH_TASK_TRANSLATION, MH_TASK_LM, MH_TASK_CLASSIFICATION};
+    char path[128];
+    mh_context *context = test_context(NULL, 1);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        mh_train_options o = mh_train_options_default();
+        mh_train_result result = mh_train_result_default();
+        o.task = kinds[i];
+        o.data = "/dev/zero";
+        o.directory = path_of("refused-device", path);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE,
+                     "/dev/zero: is a device, expected a file, a pipe or a terminal");
+    }
+    mh_context_free(context);
 }
 
 // What a label is called does not change weights.
@@ -750,6 +777,7 @@ int main(void)
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_devices),
         cmocka_unit_test(test_label_names),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
