@@ -33,6 +33,16 @@ static size_t segments_of(const mh_run *run)
     return (run->arrays.floats + MH_SEGMENT - 1) / MH_SEGMENT;
 }
 
+// Messages are started only when all ranks have memory for all of them: a rank that could not start
+// one would leave others waiting for it.
+static mh_status reserve_transfers(mh_run *run, size_t count)
+{
+    mh_exchange *x = &run->exchange;
+    return mh_grow(run->context, &x->transfers, &x->capacity, count, sizeof *x->transfers)
+               ? MH_OK
+               : MH_ERROR_MEMORY;
+}
+
 mh_status mh_run_divide(mh_run *run)
 {
     const size_t R = run->ranks.ranks, segments = segments_of(run);
@@ -45,7 +55,7 @@ mh_status mh_run_divide(mh_run *run)
     run->slice = (mh_gradient_tree){.context = run->context,
                                     .floats = mh_run_slice_offset(run, last) +
                                               mh_run_slice(run, last, run->ranks.rank).count};
-    return MH_OK;
+    return reserve_transfers(run, 2 * run->stripes * (R - 1)); // of mh_run_gather
 }
 
 mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank)
@@ -66,22 +76,13 @@ static mh_status lost(mh_run *run, mh_status status)
                   : MH_OK;
 }
 
-static mh_status add_transfer(mh_run *run, mh_transfer **transfer)
-{
-    mh_exchange *x = &run->exchange;
-    if (!mh_grow(run->context, &x->transfers, &x->capacity, x->count + 1, sizeof *x->transfers))
-        return MH_ERROR_MEMORY;
-    *transfer = &x->transfers[x->count];
-    return MH_OK;
-}
-
 static mh_status start_to_send(mh_run *run, size_t to, const float *values, size_t count)
 {
     const mh_communicator *c = &run->ranks;
-    mh_transfer *transfer;
-    MH_TRY(add_transfer(run, &transfer));
+    mh_exchange *x = &run->exchange;
+    mh_transfer *transfer = &x->transfers[x->count];
     MH_TRY(lost(run, c->send(c->user, to, values, count * sizeof *values, transfer)));
-    run->exchange.count++;
+    x->count++;
     run->bytes_sent += count * sizeof *values;
     return MH_OK;
 }
@@ -89,10 +90,10 @@ static mh_status start_to_send(mh_run *run, size_t to, const float *values, size
 static mh_status start_to_receive(mh_run *run, size_t from, float *values, size_t count)
 {
     const mh_communicator *c = &run->ranks;
-    mh_transfer *transfer;
-    MH_TRY(add_transfer(run, &transfer));
+    mh_exchange *x = &run->exchange;
+    mh_transfer *transfer = &x->transfers[x->count];
     MH_TRY(lost(run, c->receive(c->user, from, values, count * sizeof *values, transfer)));
-    run->exchange.count++;
+    x->count++;
     return MH_OK;
 }
 
@@ -193,17 +194,25 @@ static mh_status send_stripe(mh_run *run, size_t stripe, mh_status status)
     return MH_OK;
 }
 
-mh_status mh_run_reduce_begin(mh_run *run)
+mh_status mh_run_reduce_prepare(mh_run *run)
 {
+    const size_t R = run->ranks.ranks;
+    mh_tree_node own[MH_TREE_NODES_MOST];
     mh_exchange *x = &run->exchange;
     mh_gradient_tree_clear(&run->gradients);
     mh_gradient_tree_clear(&run->slice);
     x->count = x->node_count = x->sent = 0;
     x->status = MH_OK;
-    if (run->ranks.ranks == 1)
+    if (R == 1)
         return MH_OK;
     MH_TRY(take_nodes(run));
-    for (size_t i = 0; i < run->stripes; i++)
+    const size_t sends = (R - 1) * nodes_of_rank(run, run->ranks.rank, own);
+    return reserve_transfers(run, run->stripes * (x->node_count + sends));
+}
+
+mh_status mh_run_reduce_begin(mh_run *run)
+{
+    for (size_t i = 0; i < run->stripes && run->ranks.ranks > 1; i++)
         MH_TRY(receive_stripe(run, stripe_in_order(run, i)));
     return MH_OK;
 }

@@ -5,8 +5,9 @@
 //     leader       prepare -> share -> update -> update -> gather, save -> validate -> ... -> end
 //     follower              share -> update -> update -> gather       -> validate -> ... -> end
 //
-// Every error of a step is agreed on: all ranks return it, with the message of the first that has
-// it.
+// Every error is agreed on: all ranks return it, with the message of the first that has it. Memory
+// is therefore taken, and agreed on, before messages that need it are started. Not agreed on are
+// messages that fail, and lack of memory before the first message.
 #ifndef MH_TRAIN_RUN_RANKS_H
 #define MH_TRAIN_RUN_RANKS_H
 
@@ -38,6 +39,12 @@ mh_status mh_run_next(mh_run *run, mh_run_step *step, mh_status status);
 // Whether any rank has failed: all return the first one's status, with its message.
 mh_status mh_run_agree(mh_run *run, mh_status status);
 
+// Whether all ranks have memory for what is sent next.
+static inline mh_status mh_run_agree_memory(mh_run *run, bool there)
+{
+    return mh_run_agree(run, there ? MH_OK : MH_ERROR_MEMORY);
+}
+
 // ---- slices of parameters (run_gradients.c) -----------------------------------------------------
 
 // Divides the parameters among ranks, after the arrays are allocated.
@@ -56,9 +63,10 @@ static inline size_t mh_run_slice_offset(const mh_run *run, size_t stripe)
     return stripe * (run->stripe / run->ranks.ranks) * MH_SEGMENT;
 }
 
-// The gradients of all ranks become the sum of their tree: begin before the grains; exchange what
-// has not been sent after them, even if one has failed with `status`, as the others wait for it;
-// then *gradients are the own slices of the sum.
+// The gradients of all ranks become the sum of their tree. Prepare takes memory; when all have it,
+// begin, before the grains; exchange what has not been sent after them, even if one has failed with
+// `status`, as the others wait for it; then *gradients are the own slices of the sum.
+mh_status mh_run_reduce_prepare(mh_run *run);
 mh_status mh_run_reduce_begin(mh_run *run);
 mh_status mh_run_reduce_exchange(mh_run *run, mh_status status);
 void mh_run_reduce_end(mh_run *run, const float **gradients);

@@ -32,13 +32,12 @@ mh_status mh_run_pass(mh_run *run, void *data, size_t bytes)
 static mh_status share_dataset(mh_run *run, size_t count, mh_dataset *e)
 {
     const bool leads = mh_run_leads(run);
-    if (!leads &&
-        !mh_grow(run->context, &e->starts, &e->starts_capacity, 2 * count + 1, sizeof *e->starts))
-        return MH_ERROR_MEMORY;
+    MH_TRY(mh_run_agree_memory(run, leads || mh_grow(run->context, &e->starts, &e->starts_capacity,
+                                                     2 * count + 1, sizeof *e->starts)));
     MH_TRY(mh_run_pass(run, e->starts, (2 * count + 1) * sizeof *e->starts));
     const size_t ids = e->starts[2 * count];
-    if (!leads && !mh_grow(run->context, &e->ids, &e->ids_capacity, ids, sizeof *e->ids))
-        return MH_ERROR_MEMORY;
+    MH_TRY(mh_run_agree_memory(
+        run, leads || mh_grow(run->context, &e->ids, &e->ids_capacity, ids, sizeof *e->ids)));
     e->count = count;
     return mh_run_pass(run, e->ids, ids * sizeof *e->ids);
 }
@@ -50,24 +49,27 @@ static mh_status share_validation(mh_run *run, const shared_head *head)
         return MH_OK;
     MH_TRY(share_dataset(run, head->valid_pairs, &run->valid.examples));
     const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    return mh_run_leads(run)
-               ? MH_OK
-               : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+    mh_status status = MH_OK;
+    if (!mh_run_leads(run))
+        status = mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+    return mh_run_agree(run, status);
 }
 
 // Followers create the model from the file that they receive.
 static mh_status share_model(mh_run *run, const shared_head *head, const mh_mapping *file)
 {
-    if (mh_run_leads(run))
-        return mh_run_pass(run, (void *)file->data, head->model_bytes);
-    char *bytes = mh_alloc(run->context, head->model_bytes);
-    if (!bytes)
-        return MH_ERROR_MEMORY;
-    mh_status status = mh_run_pass(run, bytes, head->model_bytes);
+    const bool leads = mh_run_leads(run);
+    char *bytes = leads ? (char *)file->data : mh_alloc(run->context, head->model_bytes);
+    mh_status status = mh_run_agree_memory(run, bytes);
     if (!status)
-        status = run->task->receive(run, bytes, head->model_bytes);
+        status = mh_run_pass(run, bytes, head->model_bytes);
+    if (leads)
+        return status ? status : mh_run_agree(run, MH_OK);
+    mh_status created = status ? status : run->task->receive(run, bytes, head->model_bytes);
     mh_free(run->context, bytes, head->model_bytes);
-    return status ? status : mh_run_allocate(run);
+    if (!created)
+        created = mh_run_allocate(run);
+    return status ? status : mh_run_agree(run, created);
 }
 
 static mh_status share_arrays(mh_run *run, const shared_head *head)

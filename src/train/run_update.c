@@ -101,7 +101,7 @@ static mh_status sum_losses(mh_run *run, double *loss)
     return MH_OK;
 }
 
-// The norms of the own segments, to those of this rank.
+// The norms of the own segments.
 static mh_status measure_segments(mh_run *run, const float *gradients, double *norms)
 {
     for (size_t s = 0; s < run->stripes; s++) {
@@ -121,21 +121,34 @@ static size_t segments_of_slice(const mh_run *run, size_t stripe, size_t rank)
     return (mh_run_slice(run, stripe, rank).count + MH_SEGMENT - 1) / MH_SEGMENT;
 }
 
-// The square root of the sum, in order, of the squared norms of segments, of which every rank
-// measures its own.
-static mh_status measure_norm(mh_run *run, const float *gradients, double *norm)
+// Where the norms of each rank's segments are: run->starts.
+static void place_norms(mh_run *run)
 {
-    const size_t R = run->ranks.ranks;
     run->starts[0] = 0;
-    for (size_t r = 0; r < R; r++) {
+    for (size_t r = 0; r < run->ranks.ranks; r++) {
         run->starts[r + 1] = run->starts[r];
         for (size_t s = 0; s < run->stripes; s++)
             run->starts[r + 1] += segments_of_slice(run, s, r) * sizeof *run->norms;
     }
-    double *own = run->norms + run->starts[run->ranks.rank] / sizeof *run->norms;
-    MH_TRY(measure_segments(run, gradients, own));
-    MH_TRY(mh_communicator_gather(&run->ranks, run->norms, run->starts));
+}
+
+// The own slices of the sum of all gradients, and the norms of their segments.
+static mh_status measure_gradients(mh_run *run, const float **gradients)
+{
+    mh_run_reduce_end(run, gradients);
+    place_norms(run);
+    return measure_segments(run, *gradients,
+                            run->norms + run->starts[run->ranks.rank] / sizeof *run->norms);
+}
+
+// The square root of the sum, in order, of the squared norms of segments, of which every rank has
+// measured its own.
+static mh_status sum_norms(mh_run *run, double *norm)
+{
+    const size_t R = run->ranks.ranks;
     double sum = 0;
+    place_norms(run);
+    MH_TRY(mh_communicator_gather(&run->ranks, run->norms, run->starts));
     for (size_t s = 0; s < run->stripes; s++)
         for (size_t r = 0; r < R; r++)
             for (size_t n = segments_of_slice(run, s, r); n > 0; n--) {
@@ -169,21 +182,29 @@ static mh_status train_step(mh_run *run, const float *gradients, double norm)
     return mh_run_spread_end(run);
 }
 
+// What an update needs before the ranks compute and exchange messages.
+static mh_status prepare_update(mh_run *run, size_t *tokens)
+{
+    MH_TRY(mh_run_plan_epoch(run));
+    MH_TRY(take_grains(run, tokens));
+    return mh_run_reduce_prepare(run);
+}
+
 static mh_status run_update(mh_run *run)
 {
     mh_progress *p = &run->progress;
     double loss, norm;
     size_t tokens = 0;
     const float *gradients;
-    MH_TRY(mh_run_plan_epoch(run));
-    MH_TRY(take_grains(run, &tokens));
+    MH_TRY(mh_run_agree(run, prepare_update(run, &tokens)));
     MH_TRY(mh_run_reduce_begin(run));
-    const mh_status status = add_gradients(run, tokens);
+    mh_status status = add_gradients(run, tokens);
     MH_TRY(mh_run_reduce_exchange(run, status));
+    if (!status)
+        status = measure_gradients(run, &gradients);
     MH_TRY(mh_run_agree(run, status));
-    mh_run_reduce_end(run, &gradients);
     MH_TRY(sum_losses(run, &loss));
-    MH_TRY(measure_norm(run, gradients, &norm));
+    MH_TRY(sum_norms(run, &norm));
     p->grains += run->grains.count;
     run->agreed = !isfinite(loss) || !isfinite(norm); // all ranks have the same
     if (run->agreed)

@@ -118,8 +118,8 @@ static mh_status share_pictures(mh_run *run, mh_pictures *p)
     p->channels = sizes[2];
     if (bytes == 0)
         return MH_OK;
-    if (!mh_run_leads(run) && !mh_grow(run->context, &p->pixels, &p->capacity, bytes, 1))
-        return MH_ERROR_MEMORY;
+    MH_TRY(mh_run_agree_memory(run, mh_run_leads(run) ||
+                                        mh_grow(run->context, &p->pixels, &p->capacity, bytes, 1)));
     return mh_run_pass(run, p->pixels, bytes);
 }
 

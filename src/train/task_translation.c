@@ -138,13 +138,14 @@ static mh_status translation_share(mh_run *run)
     if (sizes[0] == 0)
         return MH_OK;
     char *bytes = mh_alloc(run->context, sizes[1]);
-    if (!bytes)
-        return MH_ERROR_MEMORY;
-    if (mh_run_leads(run))
+    if (bytes && mh_run_leads(run))
         pack_sources(corpus, bytes);
-    mh_status status = mh_run_pass(run, bytes, sizes[1]);
-    if (!status && !mh_run_leads(run))
-        status = unpack_sources(run, bytes, sizes[0]);
+    mh_status status = mh_run_agree_memory(run, bytes);
+    if (!status)
+        status = mh_run_pass(run, bytes, sizes[1]);
+    if (!status)
+        status =
+            mh_run_agree(run, mh_run_leads(run) ? MH_OK : unpack_sources(run, bytes, sizes[0]));
     mh_free(run->context, bytes, sizes[1]);
     return status;
 }

@@ -97,9 +97,8 @@ typedef struct gathered {
 
 static mh_status gather_sizes(mh_run *run, const mh_translations *own, gathered *g)
 {
-    if (!mh_grow(run->context, &g->sizes, &g->sizes_capacity, run->valid.corpus.count,
-                 sizeof *g->sizes))
-        return MH_ERROR_MEMORY;
+    MH_TRY(mh_run_agree_memory(run, mh_grow(run->context, &g->sizes, &g->sizes_capacity,
+                                            run->valid.corpus.count, sizeof *g->sizes)));
     run->starts[0] = 0;
     for (size_t r = 0; r < run->ranks.ranks; r++)
         run->starts[r + 1] = run->starts[r] + count_of(run, r) * sizeof *g->sizes;
@@ -111,15 +110,17 @@ static mh_status gather_sizes(mh_run *run, const mh_translations *own, gathered 
 
 static mh_status gather_bytes(mh_run *run, const mh_translations *own, gathered *g)
 {
-    size_t k = 0;
-    run->starts[0] = 0;
+    size_t k = 0, total = 0;
+    for (size_t i = 0; i < run->valid.corpus.count; i++)
+        total += g->sizes[i];
+    MH_TRY(mh_run_agree_memory(run,
+                               mh_grow(run->context, &g->bytes, &g->bytes_capacity, total + 1, 1)));
+    run->starts[0] = 0; // after the ranks have agreed, which uses it
     for (size_t r = 0; r < run->ranks.ranks; r++) {
         run->starts[r + 1] = run->starts[r];
         for (size_t i = 0; i < count_of(run, r); i++)
             run->starts[r + 1] += g->sizes[k++];
     }
-    if (!mh_grow(run->context, &g->bytes, &g->bytes_capacity, run->starts[run->ranks.ranks] + 1, 1))
-        return MH_ERROR_MEMORY;
     char *to = g->bytes + run->starts[run->ranks.rank];
     for (size_t i = 0; i < count_of(run, run->ranks.rank); i++) {
         const mh_text text = text_of(own, i);

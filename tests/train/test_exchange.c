@@ -86,6 +86,7 @@ static void run_rank(const mh_communicator *communicator, void *user)
         const size_t end = mh_run_first_grain(&run, run.ranks.rank + 1);
         const float *gradients;
         mh_status status = MH_OK;
+        test_ok(context, mh_run_reduce_prepare(&run));
         test_ok(context, mh_run_reduce_begin(&run));
         for (size_t i = mh_run_first_grain(&run, run.ranks.rank); i < end && !status; i++)
             status = add(&run, t, i, i + 1 == end);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// Training on several ranks, one of which is out of memory at one allocation after the other: all
+// ranks return that error, whichever message they would have waited for, and the directory then
+// goes on to the bytes of one process. Ranks are threads.
+#include "support.h"
+#include "task_support.h"
+#include "thread_ranks.h"
+
+#include <math.h>
+
+enum { RANKS = 3 };
+
+static task_place place;
+
+static int set_up(void **state)
+{
+    (void)state;
+    return task_place_create(&place) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    task_place_remove(&place);
+    return 0;
+}
+
+typedef struct trial {
+    const mh_train_options *options;
+    size_t rank, fail_at; // of the rank that fails, after the first message; 0: none
+    bool failed;          // that allocation was reached
+    mh_status statuses[RANKS];
+    bool agreed[RANKS];
+    char messages[RANKS][200];
+    size_t leaked[RANKS];
+} trial;
+
+static void train_rank(const mh_communicator *communicator, void *user)
+{
+    enum { BEFORE_MESSAGES = 2 }; // the run and its tables
+    trial *t = user;
+    const size_t rank = communicator->rank;
+    const bool fails = t->fail_at && rank == t->rank;
+    test_memory memory = {0};
+    mh_context_options c = mh_context_options_default();
+    mh_context *context;
+    c.threads = 1;
+    c.allocator = test_allocator(&memory);
+    assert_int_equal(mh_context_create(&c, &context, NULL, 0), MH_OK);
+    memory.fail_at = fails ? memory.calls + BEFORE_MESSAGES + t->fail_at : 0;
+    mh_train_options o = *t->options;
+    mh_train_result result = mh_train_result_default();
+    o.communicator = communicator;
+    t->statuses[rank] = mh_train(context, &o, &result);
+    t->agreed[rank] = result.agreed;
+    snprintf(t->messages[rank], sizeof *t->messages, "%s", mh_error_message(context));
+    if (fails)
+        t->failed = memory.calls >= memory.fail_at;
+    mh_context_free(context);
+    t->leaked[rank] = memory.live;
+}
+
+static void check_same_error(const trial *t)
+{
+    for (size_t r = 0; r < RANKS; r++) {
+        const bool agreed = t->statuses[r] == MH_OK ||
+                            (t->agreed[r] && strcmp(t->messages[r], t->messages[0]) == 0);
+        if (t->statuses[r] != t->statuses[0] || !agreed)
+            fail_msg("allocation %zu of rank %zu fails: rank %zu returns %s (%s), rank 0 %s (%s)",
+                     t->fail_at, t->rank, r, mh_status_name(t->statuses[r]), t->messages[r],
+                     mh_status_name(t->statuses[0]), t->messages[0]);
+        if (t->leaked[r])
+            fail_msg("allocation %zu of rank %zu fails: rank %zu does not free %zu bytes (%s)",
+                     t->fail_at, t->rank, r, t->leaked[r], t->messages[r]);
+    }
+    // scratch memory that cannot grow by a quarter may still grow by what is needed
+    assert_true(t->statuses[0] == MH_OK || t->statuses[0] == MH_ERROR_MEMORY);
+}
+
+static void fail_ranks(task_kind kind)
+{
+    char whole[128], directory[128];
+    mh_translator_config model;
+    mh_train_options o = task_options(&place, kind, &model);
+    mh_train_result result = mh_train_result_default();
+    o.after = (mh_duration){2, MH_UPDATES};
+    o.save_every = o.valid_every = o.after;
+    o.directory = task_path(&place, whole, "whole-%s", task_names[kind]);
+    mh_context *context = test_context(NULL, 1);
+    test_ok(context, mh_train(context, &o, &result));
+    size_t reported = 0;
+    for (size_t rank = 0; rank < RANKS; rank += RANKS - 1) {
+        trial t = {.options = &o, .rank = rank, .failed = true};
+        for (t.fail_at = 1; t.failed; t.fail_at += 1 + t.fail_at / 3) {
+            o.directory =
+                task_path(&place, directory, "%s-%zu-%zu", task_names[kind], rank, t.fail_at);
+            thread_ranks_run(RANKS, train_rank, &t, NULL);
+            check_same_error(&t);
+            reported += t.statuses[0] != MH_OK;
+            test_ok(context, mh_train(context, &o, &result));
+            assert_true(task_runs_equal(directory, whole));
+        }
+    }
+    assert_true(reported > 20);
+    mh_context_free(context);
+}
+
+static void test_translation(void **state)
+{
+    (void)state;
+    fail_ranks(TASK_TRANSLATION);
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    fail_ranks(TASK_PICTURES);
+}
+
+static void test_texts(void **state)
+{
+    (void)state;
+    fail_ranks(TASK_GPT2);
+    fail_ranks(TASK_LABELS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_texts),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
