@@ -4,6 +4,7 @@
 //     MH_FAIL_KIND=memory|thread|file     which calls count
 //     MH_FAIL_AT=N                        the first that fails, from 1
 //     MH_FAIL_ALWAYS=1                    and all after it; otherwise only that one
+//     MH_FAIL_LEAST=BYTES                 smaller allocations do not count, such as MPI's own
 //     MH_FAIL_LOG=PATH                    is created when a call was made to fail
 //
 // Counting starts when the program's own start-up is over. Used by tools/check_faults.sh.
@@ -28,6 +29,7 @@ enum kind { NONE, MEMORY, THREAD, FILES };
 static enum kind failing_kind;
 static long fail_at;
 static bool fail_always;
+static size_t fail_least;
 static const char *log_path;
 static atomic_long calls;
 
@@ -39,6 +41,8 @@ __attribute__((constructor)) static void start(void)
         return;
     fail_at = atol(at);
     fail_always = getenv("MH_FAIL_ALWAYS") != NULL;
+    const char *least = getenv("MH_FAIL_LEAST");
+    fail_least = least ? strtoul(least, NULL, 10) : 0;
     failing_kind = !strcmp(name, "memory")   ? MEMORY
                    : !strcmp(name, "thread") ? THREAD
                    : !strcmp(name, "file")   ? FILES
@@ -59,6 +63,8 @@ static bool fails(enum kind kind)
     return true;
 }
 
+static bool fails_memory(size_t size) { return size >= fail_least && fails(MEMORY); }
+
 // ---- memory -------------------------------------------------------------------------------------
 // The C library's own entries: dlsym() may itself allocate.
 
@@ -73,26 +79,26 @@ static void *no_memory(void)
     return NULL;
 }
 
-void *malloc(size_t size) { return fails(MEMORY) ? no_memory() : __libc_malloc(size); }
+void *malloc(size_t size) { return fails_memory(size) ? no_memory() : __libc_malloc(size); }
 
 void *calloc(size_t count, size_t size)
 {
-    return fails(MEMORY) ? no_memory() : __libc_calloc(count, size);
+    return fails_memory(count * size) ? no_memory() : __libc_calloc(count, size);
 }
 
 void *realloc(void *memory, size_t size)
 {
-    return fails(MEMORY) ? no_memory() : __libc_realloc(memory, size);
+    return fails_memory(size) ? no_memory() : __libc_realloc(memory, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
-    return fails(MEMORY) ? no_memory() : __libc_memalign(alignment, size);
+    return fails_memory(size) ? no_memory() : __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void **memory, size_t alignment, size_t size)
 {
-    void *result = fails(MEMORY) ? NULL : __libc_memalign(alignment, size);
+    void *result = fails_memory(size) ? NULL : __libc_memalign(alignment, size);
     if (!result)
         return ENOMEM;
     *memory = result;
@@ -101,7 +107,7 @@ int posix_memalign(void **memory, size_t alignment, size_t size)
 
 void *mmap(void *address, size_t size, int protection, int flags, int fd, off_t offset)
 {
-    if (fails(fd < 0 ? MEMORY : FILES)) {
+    if (fd < 0 ? fails_memory(size) : fails(FILES)) {
         errno = fd < 0 ? ENOMEM : ENODEV;
         return MAP_FAILED;
     }

@@ -101,21 +101,44 @@ head -c 16384 "$tmp/all.tsv" >>"$tmp/images-idx3-ubyte"
 printf "\\000\\000\\010\\001\\000\\000\\001\\000$(awk 'BEGIN { for (i = 0; i < 256; i++) printf "\\%03o", i % 4 }')" \
     >"$tmp/labels-idx1-ubyte"
 awk '{ print; if (NR % 5 == 0) print "" }' "$tmp/all.tsv" >"$tmp/text"
-images="--task image-classification --data $tmp/images-idx3-ubyte --preset tiny --crop-padding 1"
-lm="--task lm --data $tmp/text --preset nano --merges 30 --context 64 --batch-tokens 8192"
-for task in images lm; do
-    [ $task = images ] && options_of=$images || options_of=$lm
-    options_of="$options_of --after 4u --save-freq 3u --threads 1"
+awk '{ print (/^[a-d]/ ? "early" : "late") "\t" $0 }' "$tmp/all.tsv" >"$tmp/labels"
+tune="--batch-tokens 8192 --lr 0.001"
+options_of() # TASK
+{
+    case $1 in
+    images) echo "--task image-classification --data $tmp/images-idx3-ubyte --preset tiny --crop-padding 1" ;;
+    lm) echo "--task lm --data $tmp/text --preset nano --merges 30 --context 64 --batch-tokens 8192" ;;
+    labels) echo "--task classification --data $tmp/labels --preset nano --merges 30 --batch-tokens 8192" ;;
+    from-translator) echo "--init $tmp/one --data $tmp/train.tsv --valid $tmp/dev.tsv $tune" ;;
+    from-lm) echo "--task lm --init $tmp/lm --data $tmp/text $tune" ;;
+    from-labels) echo "--task classification --init $tmp/labels.1 --data $tmp/labels $tune" ;;
+    esac
+}
+train_task() # RANKS TASK DIRECTORY [OPTION...]: on one process for 0 ranks
+{
+    count=$1 task_options=$(options_of "$2") output=$3
+    shift 3
     # shellcheck disable=SC2086
-    "$multihead" train $options_of -q -o "$tmp/$task" || fail "$task: exit code $?"
+    if [ "$count" = 0 ]; then
+        "$multihead" train $task_options --threads 1 "$@" -o "$output"
+    else
+        "$launcher" -n "$count" "$multihead" train $task_options --threads 1 "$@" -o "$output"
+    fi
+}
+for task in images lm labels from-translator from-lm from-labels; do
+    set -- --after 4u --save-freq 3u
+    train_task 0 $task "$tmp/$task.1" -q "$@" || fail "$task: exit code $?"
+    [ $task != lm ] || ln -s lm.1 "$tmp/lm"
     for ranks in 2 $([ "$size" = short ] || echo 3); do
-        # shellcheck disable=SC2086
-        "$launcher" -n $ranks "$multihead" train $options_of -o "$tmp/$task$ranks" 2>"$tmp/err" ||
-            fail "$task, $ranks ranks: exit code $?"
-        expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task$ranks")" "$(hash_of "$tmp/$task")"
-        expect "losses of $task, $ranks ranks" "$(log_of "$tmp/$task$ranks")" "$(log_of "$tmp/$task")"
-        early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
-        [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] || fail "$task, $ranks ranks: nothing is sent during the backward pass"
+        train_task $ranks $task "$tmp/$task.$ranks" "$@" 2>"$tmp/err" || fail "$task, $ranks ranks: exit code $?"
+        expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task.$ranks")" "$(hash_of "$tmp/$task.1")"
+        expect "losses of $task, $ranks ranks" "$(log_of "$tmp/$task.$ranks")" "$(log_of "$tmp/$task.1")"
+        case $task in images | lm)
+            early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
+            [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] ||
+                fail "$task, $ranks ranks: nothing is sent during the backward pass"
+            ;;
+        esac
     done
 done
 
@@ -150,20 +173,42 @@ echo "mpi: $kills runs were started to be killed, $interrupted had not ended bef
 
 # ---- stopped --------------------------------------------------------------------------------
 
-# All ranks get SIGTERM, as from Slurm: the run is saved, and the directory alone resumes it.
+# All ranks get SIGTERM, as from Slurm, once something is logged: the run is saved, and the directory
+# alone resumes it, on another number of ranks.
+stop() # DIRECTORY: of a run in the background, $!
+{
+    for _ in $(seq 600); do
+        grep -qs update "$1/log.jsonl" && break
+        sleep 0.02
+    done
+    pgrep -f -- "-o $1\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }' | xargs -r kill
+}
 if [ "$size" != short ]; then
     directory=$tmp/stopped
     run 3 1 "$directory" >/dev/null 2>&1 &
     started=$!
-    for _ in $(seq 600); do
-        grep -qs update "$directory/log.jsonl" && break
-        sleep 0.05
-    done
-    pgrep -f -- "-o $directory\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }' | xargs -r kill
+    stop "$directory"
     wait $started
     expect "a run that was stopped: exit code" $? 5
     "$launcher" -n 2 "$multihead" train -q --threads 1 -o "$directory" || fail "resuming by -o: exit code $?"
     expect "weights of a run that was stopped" "$(hash_of "$directory")" "$reference"
+
+    # A schedule that does not depend on --after, which ends the run soon after it was stopped.
+    for task in images lm labels from-translator from-lm from-labels; do
+        directory=$tmp/stopped-$task
+        set -- --schedule inverse-sqrt --warmup 5
+        train_task 3 $task "$directory" "$@" --after 1Mu 2>"$tmp/err" &
+        started=$!
+        stop "$directory"
+        wait $started
+        expect "$task, stopped: exit code" $? 5
+        after=$(($(sed -n 's/.*saved after update \([0-9]*\).*/\1/p' "$tmp/err") + 3))u
+        "$launcher" -n 2 "$multihead" train -q --threads 1 --after $after -o "$directory" ||
+            fail "$task, resumed: exit code $?"
+        train_task 0 $task "$tmp/long-$task" -q "$@" --after $after || fail "$task, in one: exit code $?"
+        expect "weights of $task, stopped on 3 ranks and resumed on 2" "$(hash_of "$directory")" \
+            "$(hash_of "$tmp/long-$task")"
+    done
 fi
 
 # ---- faults ---------------------------------------------------------------------------------
@@ -193,6 +238,26 @@ if [ "$size" != short ]; then
     wanted=3
     ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$multihead" train -q --threads 1 -o "$tmp/damaged"
     wanted=1
+    # One rank after the other has no memory: large allocations only, as MPI has its own small ones.
+    cc -shared -fPIC -D_GNU_SOURCE -O1 -o "$tmp/fail.so" "$here/../faults/fail_calls.c" -ldl
+    wanted=4
+    for rank in 0 1; do
+        for n in 1 2 3 4 5 6 8 10 12 15 18 22 27 33 40 50; do
+            rm -rf "$tmp/failed" "$tmp/memory"
+            set -- "$multihead" train $options -q --threads 1 -o "$tmp/memory"
+            preload="env LD_PRELOAD=$tmp/fail.so MH_FAIL_KIND=memory MH_FAIL_AT=$n MH_FAIL_LEAST=1000000 MH_FAIL_LOG=$tmp/failed"
+            [ $rank = 0 ] && set -- -n 1 $preload "$@" : -n 1 "$@" || set -- -n 1 "$@" : -n 1 $preload "$@"
+            "$launcher" "$@" >"$tmp/out" 2>&1
+            code=$?
+            [ -e "$tmp/failed" ] || break
+            [ $code -ne 0 ] || continue # done with less memory
+            expect "no memory, rank $rank, large allocation $n: exit code" $code $wanted
+            expect "no memory, rank $rank, large allocation $n: lines" "$(grep -c '^multihead train: .*out of memory' "$tmp/out")" 1
+        done
+        expect "no memory, rank $rank: several allocations failed, then none" "$([ "$n" -gt 5 ] && [ "$n" -lt 50 ] && echo yes)" yes
+    done
+    wanted=1
+    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     mkdir "$tmp/build"
     cp "$multihead" "$build"/libmultihead-mpi.so.0 "$tmp/build"
     echo >>"$tmp/build/multihead"
