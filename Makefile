@@ -25,6 +25,7 @@
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts
+#   make prove-finetune        all-MiniLM-L6-v2 fine-tuned as a classifier against the same model trained from nothing
 #   make prove-marian          translations by opus-mt-fr-en against those of transformers: BLEU of 1,000 sentences
 #   make prove-speech          transcripts by Whisper tiny.en against those of OpenAI's package, on 21 recordings
 #   make prove-mpi             the weights of one process, for any ranks and threads, 50 kills included; minutes
@@ -137,6 +138,9 @@ prove-sharded: tests
 prove-minilm: build
 	@sh tests/peers/run_minilm.sh $(BUILD)
 
+prove-finetune: build
+	@model=$$(python3 tools/fetch_models.py minilm) && python3 tools/prove_finetune.py $(BUILD)/multihead "$$model"
+
 prove-marian: build
 	@sh tests/peers/run_marian.sh $(BUILD)
 
@@ -169,6 +173,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-lm compare-translating \
-        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
+        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-finetune prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -125,7 +125,7 @@ train_task() # RANKS TASK DIRECTORY [OPTION...]: on one process for 0 ranks
         "$launcher" -n "$count" "$multihead" train $task_options --threads 1 "$@" -o "$output"
     fi
 }
-for task in images lm labels from-translator from-lm from-labels; do
+for task in images lm labels from-lm $([ "$size" = short ] || echo from-translator from-labels); do
     set -- --after 4u --save-freq 3u
     train_task 0 $task "$tmp/$task.1" -q "$@" || fail "$task: exit code $?"
     [ $task != lm ] || ln -s lm.1 "$tmp/lm"

@@ -105,7 +105,7 @@ static void test_killed_tasks(void **state)
 {
     (void)state;
     for (int kind = TASK_TRANSLATION + 1; kind < TASK_KINDS; kind++)
-        kill_runs((task_kind)kind, 4);
+        kill_runs((task_kind)kind, 3);
 }
 
 int main(void)
