@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # `multihead train` of every task, and from every kind of model: Ctrl-C saves the run, which goes on with
-# another number of threads to the bytes of an uninterrupted one.
+# another number of threads to the bytes of an uninterrupted one; so does a run whose files did not fit.
 for a in one two three four five six seven eight nine ten; do
     for b in red green blue; do printf "%s\t%s\n" "$a $b" "$b $a"; done
 done >pairs.tsv
@@ -48,8 +48,14 @@ check() { # NAME OPTION...
     after=$(($(sed -n 's/.*saved after update \([0-9]*\).*/\1/p' messages) + 20))u
     multihead train -q --threads 1 --after $after -o $name.cut
     multihead train -q "$@" --threads 2 --after $after -o $name.whole
-    for file in config.json model.safetensors checkpoint.safetensors; do
-        cmp $name.whole/$file $name.cut/$file || echo "$file differs"
+    (trap '' XFSZ && ulimit -f 40 && exec multihead train -q "$@" --threads 1 --after $after -o $name.full) 2>&1
+    echo "$name: exit $?"
+    ls -A $name.full | grep '\.tmp\|safetensors'
+    multihead train -q "$@" --threads 1 --after $after -o $name.full
+    for run in $name.cut $name.full; do
+        for file in config.json model.safetensors checkpoint.safetensors; do
+            cmp $name.whole/$file $run/$file || echo "$run/$file differs"
+        done
     done
 }
 for kind in translator pictures bert gpt2 llama; do check $kind $(options_of $kind) $schedule; done
