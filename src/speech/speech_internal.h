@@ -109,11 +109,10 @@ mh_status mh_speech_first_window(mh_context *context, const mh_model *model,
 // ---- words --------------------------------------------------------------------------------------
 
 // Times of the words of a window's segments, whose texts are there, added to the store. `frames`:
-// of the window that are sound; `offset`: seconds before it; `last`: where the speech before ended,
-// updated.
+// of the window that are sound; `offset`: seconds before it; `last`: where the speech before ended.
 mh_status mh_speech_find_words(const mh_speech *s, mh_result_arena *store,
                                mh_speech_segment *segments, size_t count, size_t frames,
-                               double offset, double *last);
+                               double offset, double last);
 
 // Which heads (layers, heads) follow the sound; returns their number.
 size_t mh_alignment_heads_find(const mh_model *model, bool *heads);

@@ -246,8 +246,8 @@ static mh_status run_search(search *q, const int32_t *prompt, size_t count)
         else
             advance_each(q, n);
         MH_TRY(follow(q, before));
-        if (!q->live || n + 1 == s->most)
-            break;
+        if (!q->live || n + 1 == s->most || count + n >= s->model->description.positions)
+            break; // ended, as long as half of the positions, or at the last of them
         MH_TRY(step(q, q->tokens, q->live, count + n, false));
         MH_TRY(find_logits(q, 0, q->live, q->logits));
     }

@@ -256,7 +256,7 @@ static void gather_ids(word_list *l, const mh_speech_segment *segments, size_t c
 }
 
 static mh_status find_words(word_list *l, mh_result_arena *store, mh_speech_segment *segments,
-                            size_t count, size_t frames, double offset, double *last)
+                            size_t count, size_t frames, double offset, double last)
 {
     const mh_speech *s = l->s;
     gather_ids(l, segments, count);
@@ -270,13 +270,13 @@ static mh_status find_words(word_list *l, mh_result_arena *store, mh_speech_segm
     size_t next = 0;
     for (size_t i = 0; i < count; i++)
         MH_TRY(
-            take_words(l, store, &segments[i], count_texts(s, &segments[i]), offset, &next, last));
+            take_words(l, store, &segments[i], count_texts(s, &segments[i]), offset, &next, &last));
     return MH_OK;
 }
 
 mh_status mh_speech_find_words(const mh_speech *s, mh_result_arena *store,
                                mh_speech_segment *segments, size_t count, size_t frames,
-                               double offset, double *last)
+                               double offset, double last)
 {
     word_list l = {.s = s};
     for (size_t i = 0; i < count; i++)

@@ -88,11 +88,11 @@ static size_t window_size(const transcription_run *run)
     return mh_smaller(run->frames - run->seek, MH_WINDOW_FRAMES);
 }
 
-// Copies the window's frames, with zeros after the end of the sound, and encodes them.
-static mh_status encode_window(transcription_run *run)
+// Encodes the next `size` frames, and zeros after them.
+static mh_status encode_frames(transcription_run *run, size_t size)
 {
     mh_speech *s = &run->s;
-    const size_t mels = run->mel.shape[0], total = run->mel.shape[1], size = window_size(run);
+    const size_t mels = run->mel.shape[0], total = run->mel.shape[1];
     memset(s->features, 0, mels * MH_WINDOW_FRAMES * sizeof(float));
     for (size_t m = 0; m < mels; m++)
         memcpy(s->features + m * MH_WINDOW_FRAMES,
@@ -105,6 +105,11 @@ static mh_status encode_window(transcription_run *run)
     input.features = &features;
     mh_tensor memory = mh_tensor_2d(s->memory, MH_F32, s->memory_rows, s->width);
     return mh_model_hidden(s->context, s->model, &input, &memory);
+}
+
+static mh_status encode_window(transcription_run *run)
+{
+    return encode_frames(run, window_size(run));
 }
 
 // [<|startofprev|> text so far] <|startoftranscript|> language task [<|notimestamps|>]
@@ -153,8 +158,7 @@ static mh_status decode_window(transcription_run *run)
 
 // ---- segments -----------------------------------------------------------------------------------
 
-// Adds ids[begin, end) as a segment. One without text or duration is kept empty, as the next
-// window's context does not need it either.
+// Adds ids[begin, end) as a segment.
 static mh_status add_segment(transcription_run *run, size_t begin, size_t end, double from,
                              double to)
 {
@@ -165,8 +169,6 @@ static mh_status add_segment(transcription_run *run, size_t begin, size_t end, d
         return MH_ERROR_MEMORY;
     MH_TRY(decode_ids(run, t->ids + begin, end - begin));
     const mh_text text = {run->bytes.data, run->bytes.size};
-    if (from == to || trim(text).size == 0)
-        return MH_OK;
     mh_speech_segment g = {.begin = from,
                            .end = to,
                            .count = end - begin,
@@ -244,22 +246,41 @@ static mh_status remember(transcription_run *run, size_t first_segment)
     return MH_OK;
 }
 
+// Where the last word ends; without words, where the last segment does.
+static double end_of_words(const mh_transcription *r, size_t first)
+{
+    for (size_t i = r->count; i-- > first;) {
+        const mh_speech_segment *g = &r->segments[i];
+        if (g->word_count)
+            return g->words[g->word_count - 1].end;
+    }
+    return r->segments[r->count - 1].end;
+}
+
 // Words' times replace those of their segments; the next window begins after the last word.
 static mh_status time_words(transcription_run *run, size_t first, size_t begin, size_t size,
                             bool closed)
 {
     mh_transcription *r = run->result;
     const double offset = (double)begin / MH_FRAMES_PER_SECOND;
-    if (r->count == first)
-        return MH_OK;
     MH_TRY(mh_speech_find_words(&run->s, &r->store, r->segments + first, r->count - first, size,
-                                offset, &run->last_speech));
-    const mh_speech_segment *last = &r->segments[r->count - 1];
-    if (!closed && last->word_count && last->words[last->word_count - 1].end > offset)
-        run->seek = (size_t)(last->words[last->word_count - 1].end * MH_FRAMES_PER_SECOND + 0.5);
+                                offset, run->last_speech));
+    run->last_speech = end_of_words(r, first);
+    if (!closed && run->last_speech > offset)
+        run->seek = (size_t)(run->last_speech * MH_FRAMES_PER_SECOND + 0.5);
     if (run->seek <= begin)
         run->seek = begin + size;
     return MH_OK;
+}
+
+// Segments without a text or a duration are left out, also of the next window's context.
+static void drop_empty(mh_transcription *r, size_t first)
+{
+    size_t kept = first;
+    for (size_t i = first; i < r->count; i++)
+        if (r->segments[i].begin != r->segments[i].end && trim(r->segments[i].text).size > 0)
+            r->segments[kept++] = r->segments[i];
+    r->count = kept;
 }
 
 static mh_status split_window(transcription_run *run, size_t size)
@@ -277,6 +298,7 @@ static mh_status split_window(transcription_run *run, size_t size)
         run->seek += size;
     if (run->s.options.word_times)
         MH_TRY(time_words(run, first, begin, size, closed));
+    drop_empty(run->result, first);
     return remember(run, first);
 }
 
@@ -293,12 +315,20 @@ static mh_status transcribe_window(transcription_run *run)
 
 // ---- all windows --------------------------------------------------------------------------------
 
-// <|startoftranscript|>, and of multilingual models the language and the task.
-static mh_status set_beginning(mh_speech *s)
+// That of the first 30 seconds, in which silence follows a shorter sound, where windows have zeros.
+static mh_status detect_language(transcription_run *run)
 {
+    MH_TRY(encode_frames(run, MH_WINDOW_FRAMES));
+    return mh_speech_detect_language(&run->s, &run->s.language);
+}
+
+// <|startoftranscript|>, and of multilingual models the language and the task.
+static mh_status set_beginning(transcription_run *run)
+{
+    mh_speech *s = &run->s;
     const mh_speech_tokens *t = &s->tokens;
     if (t->multilingual && !s->options.language)
-        MH_TRY(mh_speech_detect_language(s, &s->language));
+        MH_TRY(detect_language(run));
     s->begin[0] = t->start;
     s->begin[1] = t->language + (int32_t)s->language;
     s->begin[2] = s->options.translate ? t->translate : t->transcribe;
@@ -312,9 +342,9 @@ static mh_status run_windows(transcription_run *run)
     mh_transcription *r = run->result;
     while (run->seek < run->frames) {
         const size_t first = r->count;
-        MH_TRY(encode_window(run));
         if (!run->s.begin_count)
-            MH_TRY(set_beginning(&run->s));
+            MH_TRY(set_beginning(run));
+        MH_TRY(encode_window(run));
         MH_TRY(transcribe_window(run));
         const double seconds =
             (double)(run->seek < run->frames ? run->seek : run->frames) / MH_FRAMES_PER_SECOND;
@@ -504,9 +534,9 @@ mh_status mh_speech_first_window(mh_context *context, const mh_model *model,
     MH_TRY(begin_run(context, model, options, &run));
     mh_status status = prepare(&run, audio);
     if (!status)
-        status = encode_window(&run);
+        status = set_beginning(&run);
     if (!status)
-        status = set_beginning(&run.s);
+        status = encode_window(&run);
     if (!status && decode)
         status = decode_window(&run);
     if (!status)

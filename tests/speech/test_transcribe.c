@@ -202,6 +202,57 @@ static void samples_follow_the_seed(void **state)
     mh_model_free(model);
 }
 
+// ---- context ------------------------------------------------------------------------------------
+
+// The script is said only from the decoder's first position on: by a window without a context. No
+// text is accepted before the last temperature.
+static void text_of_high_temperature_is_no_context(void **state)
+{
+    static const struct {
+        size_t temperatures;
+        bool context, again;
+    } cases[] = {{1, false, true}, {1, true, false}, {3, true, false}, {4, true, true}}; // 0.4, 0.6
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_SPEAKS);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mh_transcribe_options options = mh_transcribe_options_default();
+        options.max_compression_ratio = 0;
+        options.temperatures = cases[i].temperatures;
+        options.condition_on_previous = cases[i].context;
+        mh_transcription *t = transcribe(model, &options, 40);
+        expect_segment(t, 0, 0, 2, " The cat sat on the mat.");
+        const mh_speech_segment *g = mh_transcription_segment(t, 2);
+        const bool again = g && g->begin == 30 && g->text.size == 24 &&
+                           memcmp(g->text.bytes, " The cat sat on the mat.", 24) == 0;
+        assert_int_equal(again, cases[i].again);
+        mh_transcription_free(t);
+    }
+    mh_model_free(model);
+}
+
+// Of a long prompt the last 223 tokens are read, behind <|startofprev|>; then the text has what is
+// left of the 448 positions, and one token after the last of them.
+static void long_prompts_leave_half_the_positions(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_GUESSES);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    char prompt[2000];
+    options.temperatures = 1;
+    options.min_logprob = -100;
+    options.timestamps = false;
+    for (size_t i = 0; i < 2; i++) {
+        memset(prompt, 'a', sizeof prompt); // a token each
+        options.prompt = (mh_text){prompt, i == 0 ? 0 : sizeof prompt};
+        mh_transcription *t = transcribe(model, &options, 2);
+        const mh_speech_segment *g = mh_transcription_segment(t, 0);
+        assert_non_null(g);
+        assert_int_equal(g->count, i == 0 ? 224 : 448 - (1 + 223 + 2) + 1);
+        mh_transcription_free(t);
+    }
+    mh_model_free(model);
+}
+
 // ---- traces -------------------------------------------------------------------------------------
 
 // Every row sums to 1, and columns are sums of those of a finer trace.
@@ -313,6 +364,8 @@ int main(void)
         cmocka_unit_test(repetition_is_tried_again),
         cmocka_unit_test(silence_is_skipped),
         cmocka_unit_test(samples_follow_the_seed),
+        cmocka_unit_test(text_of_high_temperature_is_no_context),
+        cmocka_unit_test(long_prompts_leave_half_the_positions),
         cmocka_unit_test(traces_are_sums_over_time),
         cmocka_unit_test(traces_begin_anywhere),
         cmocka_unit_test(refuses_traces),
