@@ -76,19 +76,24 @@ static const mh_key dinov2_keys[] = {
     {NULL, MH_KEY_SIZE, 0, false, NULL},
 };
 
-// Names of files since 2020, and of transformers 5 in memory.
+// Names of files since 2020, and of transformers 5 in memory, which are those of files that other
+// programs write: layers of ViT are then outside of the encoder, those of DINOv2 are not.
 #define VISION_RULES                                                                               \
     {"embeddings.patch_embeddings.projection", "patch_embedding", MH_PART_ALL, false},             \
         {"embeddings.cls_token", "class_token.weight", MH_PART_ALL, false},                        \
         {"embeddings.distillation_token", "distillation_token.weight", MH_PART_ALL, false},        \
         {"embeddings.position_embeddings", "position_embedding.weight", MH_PART_ALL, false},       \
-        {"encoder.layer.%.attention.attention.query|layers.%.attention.q_proj",                    \
+        {"encoder.layer.%.attention.attention.query|layers.%.attention.q_proj|"                    \
+         "encoder.layer.%.attention.q_proj",                                                       \
          "layers.%.self_attn.in_proj", MH_PART_Q, false},                                          \
-        {"encoder.layer.%.attention.attention.key|layers.%.attention.k_proj",                      \
+        {"encoder.layer.%.attention.attention.key|layers.%.attention.k_proj|"                      \
+         "encoder.layer.%.attention.k_proj",                                                       \
          "layers.%.self_attn.in_proj", MH_PART_K, false},                                          \
-        {"encoder.layer.%.attention.attention.value|layers.%.attention.v_proj",                    \
+        {"encoder.layer.%.attention.attention.value|layers.%.attention.v_proj|"                    \
+         "encoder.layer.%.attention.v_proj",                                                       \
          "layers.%.self_attn.in_proj", MH_PART_V, false},                                          \
-        {"encoder.layer.%.attention.output.dense|layers.%.attention.o_proj",                       \
+        {"encoder.layer.%.attention.output.dense|layers.%.attention.o_proj|"                       \
+         "encoder.layer.%.attention.o_proj",                                                       \
          "layers.%.self_attn.out_proj", MH_PART_ALL, false},                                       \
         {"layernorm", "norm", MH_PART_ALL, false},                                                 \
     {                                                                                              \
@@ -115,8 +120,10 @@ static const mh_tensor_rule dinov2_rules[] = {
     {"encoder.layer.%.mlp.fc1|encoder.layer.%.mlp.weights_in|layers.%.mlp.fc1|"
      "layers.%.mlp.weights_in",
      "layers.%.linear1", MH_PART_ALL, false},
-    {"encoder.layer.%.mlp.fc2|encoder.layer.%.mlp.weights_out|layers.%.mlp.fc2|"
-     "layers.%.mlp.weights_out",
+    {"encoder.layer.%.mlp.gate_proj", "layers.%.linear1", MH_PART_GATE, false},
+    {"encoder.layer.%.mlp.up_proj", "layers.%.linear1", MH_PART_UP, false},
+    {"encoder.layer.%.mlp.fc2|encoder.layer.%.mlp.weights_out|encoder.layer.%.mlp.down_proj|"
+     "layers.%.mlp.fc2|layers.%.mlp.weights_out",
      "layers.%.linear2", MH_PART_ALL, false},
     {"encoder.layer.%.layer_scale1.lambda1|layers.%.layer_scale1.lambda1", "layers.%.scale1",
      MH_PART_ALL, false},

@@ -317,10 +317,9 @@ static bool may_be_missing(const mh_weight_source *source, mh_part part, const c
 
 static mh_status copy_parts(const mh_weight_source *source, rule_name *n, mh_tensor *to)
 {
-    char tried[NAME_MAX_BYTES];
+    char tried[NAME_MAX_BYTES], missing[NAME_MAX_BYTES] = "";
     const char *suffix;
     size_t first, count, found = 0;
-    *tried = '\0';
     for (const mh_tensor_rule *rule = source->family->rules; (rule = next_rule(rule, n, &suffix));
          rule++) {
         size_t index;
@@ -329,7 +328,11 @@ static mh_status copy_parts(const mh_weight_source *source, rule_name *n, mh_ten
             mh_tensor part = mh_tensor_slice(*to, 0, first, count);
             MH_TRY(load_part(source, rule, tried, index, &part));
             found++;
-        } else if (rule->part != MH_PART_ALL && !may_be_missing(source, rule->part, suffix)) {
+            continue;
+        }
+        if (!*missing || found) // the whole, unless there are parts
+            memcpy(missing, tried, NAME_MAX_BYTES);
+        if (rule->part != MH_PART_ALL && !may_be_missing(source, rule->part, suffix)) {
             found = 0;
             break;
         }
@@ -337,8 +340,8 @@ static mh_status copy_parts(const mh_weight_source *source, rule_name *n, mh_ten
     if (found)
         return MH_OK;
     return mh_fail(source->context, MH_ERROR_FORMAT,
-                   "%s: tensor \"%s\" is missing; a model of type %s needs it", source->path, tried,
-                   source->family->model_type);
+                   "%s: tensor \"%s\" is missing; a model of type %s needs it", source->path,
+                   missing, source->family->model_type);
 }
 
 mh_status mh_weights_copy(const mh_weight_source *source, const char *name, mh_tensor *to)
