@@ -123,7 +123,9 @@ class Ties:
 
 
 def theirs(model, samples, **options):
-    return whisper.transcribe(model, samples, language="en", fp16=False, verbose=None, **options)["segments"]
+    """Without the segments that their program keeps without tokens: those without text or duration."""
+    segments = whisper.transcribe(model, samples, language="en", fp16=False, verbose=None, **options)["segments"]
+    return [s for s in segments if s["tokens"]]
 
 
 # ---- comparisons ----------------------------------------------------------------------------------------------
