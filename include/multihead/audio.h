@@ -37,8 +37,8 @@ typedef struct mh_audio {
 // 16, 24 or 32 bits, floats of 32 or 64 bits. With libmultihead-media, which is loaded when it is
 // needed, whatever libsndfile reads: FLAC, OGG, MP3, compressed WAV, AIFF and others. *audio is
 // new, to be freed with mh_audio_free, and all zeros after an error. Errors: MH_ERROR_FILE,
-// MH_ERROR_FORMAT (invalid, or larger than the limits), MH_ERROR_UNSUPPORTED (another kind of
-// file), MH_ERROR_MEMORY.
+// MH_ERROR_FORMAT (invalid, empty, with samples that are not finite, or larger than the limits),
+// MH_ERROR_UNSUPPORTED (another kind of file), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_audio_read(mh_context *context, const char *path,
                                              mh_audio *audio);
 

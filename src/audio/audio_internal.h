@@ -5,7 +5,6 @@
 
 #include "support/media_library.h"
 #include "support/source.h"
-#include <math.h>
 #include <multihead/audio.h>
 
 // Samples as a file has them, channels interleaved.
@@ -28,11 +27,9 @@ mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio
 // The limits of audio.h. Errors: MH_ERROR_FORMAT.
 mh_status mh_audio_check(const mh_source *source, size_t count, size_t rate);
 
-// A sample within full scale, 0 if it is not finite.
-static inline float mh_audio_sample(double mean)
-{
-    return !isfinite(mean) ? 0 : mean > 1 ? 1 : mean < -1 ? -1 : (float)mean;
-}
+// *sample = the mean of frame `frame`'s channels within full scale. Errors: MH_ERROR_FORMAT if it
+// is not finite.
+mh_status mh_audio_sample(const mh_source *source, size_t frame, double mean, float *sample);
 
 // Whether libmultihead-media is there and decodes sound.
 bool mh_audio_can_decode(void);

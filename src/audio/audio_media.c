@@ -33,14 +33,18 @@ static mh_status resize(mh_context *context, size_t filled, size_t count, mh_aud
     return MH_OK;
 }
 
-static void mix(const float *samples, size_t frames, size_t channels, float *mono)
+// The block's frames to those of `mono` from reader->count on.
+static mh_status mix(const sound_reader *reader, size_t frames, float *mono)
 {
-    for (size_t i = 0; i < frames; i++) {
+    const float *samples = reader->block;
+    const size_t channels = reader->sound.channels;
+    for (size_t i = reader->count; i < reader->count + frames; i++) {
         double sum = 0;
         for (size_t c = 0; c < channels; c++)
             sum += (double)*samples++;
-        mono[i] = mh_audio_sample(sum / (double)channels);
+        MH_TRY(mh_audio_sample(reader->source, i, sum / (double)channels, &mono[i]));
     }
+    return MH_OK;
 }
 
 static mh_status invalid(const sound_reader *reader)
@@ -65,7 +69,7 @@ static mh_status read_blocks(sound_reader *reader, mh_audio *audio)
         if (needed > audio->count)
             MH_TRY(resize(context, reader->count, mh_smaller(2 * needed, MH_AUDIO_SAMPLES_MAX),
                           audio));
-        mix(reader->block, frames, reader->sound.channels, audio->samples + reader->count);
+        MH_TRY(mix(reader, frames, audio->samples));
         reader->count = needed;
     }
     if (reader->count == 0 && reader->sound.frames > 0) {

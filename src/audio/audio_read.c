@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "support/buffer.h"
 #include "support/file.h"
+#include <math.h>
 #include <string.h>
 
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio)
@@ -65,19 +66,31 @@ mh_status mh_audio_check(const mh_source *source, size_t count, size_t rate)
     return MH_OK;
 }
 
+mh_status mh_audio_sample(const mh_source *source, size_t frame, double mean, float *sample)
+{
+    if (!isfinite(mean))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "sample %zu is NaN or infinite, expected a finite number", frame);
+    *sample = mean > 1 ? 1 : mean < -1 ? -1 : (float)mean;
+    return MH_OK;
+}
+
 mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio *audio)
 {
     MH_TRY(mh_audio_check(source, pcm->frames, pcm->rate));
     MH_TRY(mh_audio_create(source->context, pcm->frames, pcm->rate, audio));
     const unsigned char *b = pcm->bytes;
-    for (size_t i = 0; i < pcm->frames; i++) {
+    mh_status status = MH_OK;
+    for (size_t i = 0; i < pcm->frames && !status; i++) {
         double sum = 0;
         for (size_t c = 0; c < pcm->channels; c++, b += pcm->sample_bytes)
             sum +=
                 pcm->floats ? read_float(b, pcm->sample_bytes) : read_integer(b, pcm->sample_bytes);
-        audio->samples[i] = mh_audio_sample(sum / (double)pcm->channels);
+        status = mh_audio_sample(source, i, sum / (double)pcm->channels, &audio->samples[i]);
     }
-    return MH_OK;
+    if (status)
+        mh_audio_free(source->context, audio);
+    return status;
 }
 
 // ---- files --------------------------------------------------------------------------------------
@@ -86,6 +99,8 @@ mh_status mh_audio_from_pcm(const mh_source *source, const mh_pcm *pcm, mh_audio
 static mh_status audio_parse_source(const mh_source *source, mh_audio *audio)
 {
     mh_pcm pcm;
+    if (source->size == 0)
+        return mh_source_fail(source, MH_ERROR_FORMAT, "the file is empty, expected a sound");
     if (!mh_is_wav(source))
         return mh_audio_decode(source, audio);
     const mh_status status = mh_wav_parse(source, &pcm);

@@ -233,6 +233,9 @@ static mh_status cut_window(mh_context *context, const mh_audio *audio,
     if (window->columns < 2 || window->columns > COLUMNS_MAX)
         return mh_fail(context, MH_ERROR_ARGUMENT, "columns: found %zu, expected 2 to %d",
                        window->columns, COLUMNS_MAX);
+    if (seconds < 0.02)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "the sound lasts %.4f s, expected at least 0.02",
+                       seconds);
     if (!(window->begin >= 0 && window->begin + 0.02 <= seconds))
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "begin: found %.2f s, expected at least 0.02 s before the end of the sound, "

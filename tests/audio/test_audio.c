@@ -118,9 +118,9 @@ static void takes_what_is_there(void **state)
 static void floats_are_clipped(void **state)
 {
     (void)state;
-    const float samples[] = {NAN, INFINITY, 0.5f, 1e30f, -1.25f};
+    const float samples[] = {0.5f, 1e30f, -1.25f};
     const wav w = make_wav(3, 1, 16000, 32, samples, sizeof samples, sizeof samples);
-    expect_samples(&w, 16000, 5, (const float[]){0, 0, 0.5f, 1, -1});
+    expect_samples(&w, 16000, 3, (const float[]){0.5f, 1, -1});
 }
 
 static void expect_refused(const void *bytes, size_t size, mh_status status, const char *message)
@@ -135,6 +135,16 @@ static void expect_refused(const void *bytes, size_t size, mh_status status, con
     assert_true(memory.live == before);
 }
 
+static void refuses_numbers_that_are_none(void **state)
+{
+    (void)state;
+    const float nan[] = {0.5f, 0.5f, NAN}, infinite[] = {0.5f, -INFINITY, 0.5f};
+    wav w = make_wav(3, 1, 16000, 32, nan, sizeof nan, sizeof nan);
+    expect_refused(w.bytes, w.size, MH_ERROR_FORMAT, "sample 2 is NaN or infinite");
+    w = make_wav(3, 1, 16000, 32, infinite, sizeof infinite, sizeof infinite);
+    expect_refused(w.bytes, w.size, MH_ERROR_FORMAT, "sample 1 is NaN or infinite");
+}
+
 static void refuses_other_files(void **state)
 {
     (void)state;
@@ -143,7 +153,7 @@ static void refuses_other_files(void **state)
     const char *advice = mh_audio_can_decode() ? "expected a sound file" : "is not a WAV file";
     expect_refused("not sound at all", 16, MH_ERROR_UNSUPPORTED, advice);
     expect_refused("RIFF", 4, MH_ERROR_UNSUPPORTED, advice);
-    expect_refused("", 0, MH_ERROR_UNSUPPORTED, advice);
+    expect_refused("", 0, MH_ERROR_FORMAT, "the file is empty, expected a sound");
     expect_refused(w.bytes, 12, MH_ERROR_FORMAT, "has no 'fmt ' chunk");
     expect_refused(w.bytes, 48, MH_ERROR_FORMAT, "has no 'data' chunk");
     w = make_wav(17, 1, 16000, 4, s, sizeof s, sizeof s);
@@ -312,6 +322,7 @@ int main(void)
         cmocka_unit_test(mixes_channels),
         cmocka_unit_test(takes_what_is_there),
         cmocka_unit_test(floats_are_clipped),
+        cmocka_unit_test(refuses_numbers_that_are_none),
         cmocka_unit_test(refuses_other_files),
         cmocka_unit_test(resamples_tones),
         cmocka_unit_test(removes_what_would_alias),

@@ -18,6 +18,18 @@ multihead classify -m vit $scalar --top 1 [1-9]*.ppm | uniq -c | sed 's/^ *//' |
 printf 'P6 9 9 255\nabc' >short.ppm
 echo "no picture" >text.png
 run multihead classify -m vit $scalar --top 1 short.ppm rgb.ppm text.png missing.ppm
+
+# Files that are no picture, or none that is accepted
+printf 'P6 100000 100000 255\n' >bomb.ppm
+printf 'P6 0 0 255\n' >none.ppm
+printf 'P6 -9 9 255\n' >negative.ppm
+mkdir folder && mkfifo pipe && : >nothing.png && ln -s loop.png loop.png
+for file in bomb.ppm none.ppm negative.ppm folder pipe nothing.png loop.png /dev/zero; do
+    run multihead classify -m vit $file
+    for command in look embed; do
+        multihead $command -m vit ./$file >$command.out 2>&1 && echo "$command took $file"
+    done
+done
 printf 'P5 1 60000 255\n' >thin.pgm && head -c 60000 /dev/zero >>thin.pgm
 cat >clip/preprocessor_config.json <<X
 {"image_processor_type": "CLIPImageProcessor", "size": {"shortest_edge": 16}, "crop_size": 16}

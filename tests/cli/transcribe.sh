@@ -43,6 +43,21 @@ run multihead transcribe -m speaks $scalar --raw 8000 --channels 2 odd.wav
 tail -c +45 talk.wav | multihead transcribe -m speaks $scalar --raw 16000 -
 multihead transcribe -m speaks $scalar - <talk.wav
 
+# Files that are no sound, or none that is accepted
+wav 10000000 1 16 0 >fast.wav
+wav 16000 64 16 1 >wide.wav
+wav 16000 1 32 0 >nan.wav && printf '\003' | dd of=nan.wav bs=1 seek=20 conv=notrunc 2>dd.log
+head -c 8000 /dev/zero | tr '\000' '\377' >>nan.wav
+wav 16000 0 16 0 >none.wav
+mkdir folder && : >nothing.wav && ln -s loop.wav loop.wav
+{ head -c 44 talk.wav; printf 'hu'; } >sample.wav
+for file in fast.wav nan.wav none.wav folder nothing.wav loop.wav /dev/zero; do
+    run multihead transcribe -m speaks $file
+    multihead look -m speaks $file >look.out 2>&1 && echo "look took $file"
+done
+run multihead transcribe -m speaks $scalar wide.wav sample.wav
+run multihead look -m speaks sample.wav
+
 # Repetition is tried again at higher temperatures, and silence skipped.
 multihead transcribe -m repeats $scalar --json talk.wav | grep -o '"temperature": [0-9.]*'
 multihead transcribe -m repeats $scalar --json --no-fallback talk.wav | grep -o '"temperature": [0-9.]*'
