@@ -11,6 +11,8 @@ const INTRODUCTIONS = {
     'look at. That is attention: the stronger a colour, the more of it.',
   picture: 'To understand a picture, every head of every layer decides for each patch which patches to look at. ' +
     'That is attention: the stronger a colour, the more of it.',
+  sound: 'To write each word, every head of every layer decides anew which moments of the sound to listen to. ' +
+    'That is attention: the stronger a colour, the more of it.',
   attention: 'Each query decides which keys to look at. That is attention: the stronger a colour, the more of it.',
 };
 
@@ -28,11 +30,11 @@ function drawIntroduction() {
   $('model').textContent = [name, languages].filter(part => part).join(', ');
   document.body.classList.toggle('serving', model !== null);
   $('intro').textContent = trace
-    ? INTRODUCTIONS[trace.description.picture ? 'picture' : trace.main]
+    ? INTRODUCTIONS[trace.description.picture ? 'picture' : trace.readsWords ? trace.main : 'sound']
     : `${servesPictures() ? 'Choose a picture' : 'Type a sentence'} to see what every head of the model attends to.`;
   $('intro').hidden = trace !== null && state.view !== 'overview' && state.view !== 'picture';
   if (!trace) return;
-  const {output} = trace, off = offNames();
+  const off = offNames(), output = trace.readsWords ? trace.output : ''; // a transcript is the title
   $('said').replaceChildren(...(output ? [el('span', {class: 'muted', 'aria-label': trace.groups.has('cross') ? 'translated' : 'continued'}, '→ '), output] : []));
   $('said').hidden = !output;
   drawPredictions(trace, off.length ? original : null);

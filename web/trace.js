@@ -167,7 +167,9 @@ class Group {
     this.keys = new Tokens(this.cols, trace.sides[description.keys]);
     this.square = this.rows === this.cols && this.kind !== 'cross';
     this.shortName = this.name.replace('-attention', '');
-    this.meaning = trace.description.picture ? 'Patches of the picture attend to each other.' : KIND_MEANINGS[description.kind];
+    this.meaning = trace.description.picture ? 'Patches of the picture attend to each other.'
+      : this.keys.timed ? 'Each word that is written attends to moments of the sound.'
+      : KIND_MEANINGS[description.kind];
     this.axis = description.sequences ? 'sequence' : 'layer'; // what the first dimension counts
     const width = this.taps.q && this.taps.q.shape[3];
     this.scale = description.scale || (width ? 1 / Math.sqrt(width) : 1);

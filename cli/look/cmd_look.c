@@ -417,7 +417,7 @@ static int look_at_translation(const look *l)
     return code;
 }
 
-// The pass over a picture, whose name is the title.
+// The pass over a picture; the title is its name without directories.
 static int look_at_picture(const look *l)
 {
     const text_arguments *a = &l->arguments;
@@ -426,7 +426,9 @@ static int look_at_picture(const look *l)
     mh_image image = {0};
     mh_model_trace *trace = NULL;
     int code = off_find(&l->off, mh_model_describe(a->model), &disabled);
-    char *name = strndup(path.bytes, path.size);
+    const char *slash = memrchr(path.bytes, '/', path.size);
+    const size_t skipped = slash ? (size_t)(slash + 1 - path.bytes) : 0;
+    char *name = strndup(path.bytes + skipped, path.size - skipped);
     if (code == EXIT_DONE)
         code = picture_read(a, path, &image);
     if (code == EXIT_DONE) {

@@ -28,6 +28,7 @@ from playwright.sync_api import sync_playwright
 from web_support import Watched, launch, read_trace
 
 VIEWS = ["overview", "heatmap", "lines", "align", "steps", "heads", "compare"]
+OF_ANY_KEYS = [view for view in VIEWS if view not in ("lines", "align")]  # not of words alone
 KINDS = ["encoder.self", "decoder.self", "cross"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD, FOLDER = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
@@ -46,7 +47,7 @@ def make_pages():
     for name, options in {"sentence": ["--trace", "sentence.safetensors"], "base": ["--trace", "base.safetensors"],
                           "base8": ["--trace", "base.safetensors", "--bits", "8"], "hostile": ["--trace", "hostile.safetensors"],
                           "long": ["--weights", "long.npy"],
-                          "picture": ["--trace", "picture.safetensors"],
+                          "picture": ["--trace", "picture.safetensors"], "sound": ["--trace", "sound.safetensors"],
                           "batch": ["--weights", "batch.npy", "--tokens", "a b c d"],
                           "alone": ["--weights", "alone.npy"],
                           "start": ["--trace", "sentence.safetensors", "--kind", "decoder", "--layer", "2", "--head", "1"]}.items():
@@ -529,7 +530,7 @@ def check_picture(browser):
     w.page.wait_for_function("location.hash.endsWith('token=9')")
     w.ready("picture")
     assert w.page.inner_text(".chips [aria-pressed=true]") == "patch 1,1"
-    for view in ["picture", *VIEWS]:
+    for view in ["picture", *OF_ANY_KEYS]:
         w.open_view(view)
     w.close()
     for width, scheme in ((360, "dark"), (1280, "light")):
@@ -541,6 +542,35 @@ def check_picture(browser):
     w = Watched(browser, url("sentence", "#view=picture"))
     w.ready("overview")
     assert w.page.locator('#tabs [data-view="picture"]').count() == 0
+    w.close()
+
+
+def check_sound(browser):
+    """Moments are no words: rows are high enough for theirs, heads have names of their own, and views of words are left out."""
+    for width in (390, 1280):
+        w = Watched(browser, url("sound"), width)
+        w.ready("overview")
+        stage = w.page.locator(".featured canvas").first.bounding_box()
+        assert stage["height"] > 10 * 18, stage
+        assert "moments of the sound" in w.page.inner_text("#intro") and w.page.locator("#said").is_hidden()
+        assert w.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), width
+        w.close()
+    w = Watched(browser, url("sound"))
+    w.ready("overview")
+    assert [tab.get_attribute("data-view") for tab in w.page.locator("#tabs [data-view]").all()] == OF_ANY_KEYS
+    w.open_view("heatmap")
+    canvas = w.page.locator("#view .stage canvas")
+    box = canvas.bounding_box()
+    w.page.mouse.move(box["x"] + box["width"] - 4, box["y"] + box["height"] - 6)  # the last cell
+    w.page.wait_for_function("document.querySelector('.readout').textContent")
+    assert "<|endoftext|>" in w.page.inner_text(".readout") and "silence" in w.page.inner_text(".readout")
+    w.page.focus("#view .stage canvas")
+    w.page.keyboard.press("ArrowUp")
+    assert "8 “.”" in w.page.inner_text(".readout")
+    w.open_view("heads")
+    rows = list(csv.reader(io.StringIO(w.save("csv", FOLDER).decode())))
+    assert [r[2] for r in rows[1:]] == 2 * ["follows the sound", "silence", "broad"], rows
+    assert not {"Before", "Punctuation"} & set(rows[0])
     w.close()
 
 

@@ -8,6 +8,7 @@ usage: make_traces.py FOLDER
     base.safetensors      12 layers x 12 heads, 128 tokens: the size of a usual encoder
     long.npy              one head of 2,048 x 2,048
     picture.safetensors   a picture of 5 x 7 patches, 3 layers x 4 heads
+    sound.safetensors     a transcript over 40 moments of sound and silence, 2 layers x 3 heads
     hostile.safetensors   tokens that would like to be markup or to steer a terminal
 
 Nothing here is learnt: scores are made up so that heads have recognisable patterns, and softmax
@@ -147,12 +148,26 @@ def picture(folder):
         "title": "A field", "source.tokens": json.dumps(tokens), "picture.patches": f"{rows},{columns}"})
 
 
+def sound(folder):
+    rng = np.random.default_rng(6)
+    said = "Ever tried , ever failed . No matter .".split() + ["<|endoftext|>"]
+    moments = [f"{i * 0.08:.2f}s" for i in range(40)] + ["silence"]
+    rows, columns = len(said), len(moments)
+    spoken = 4 * np.arange(rows)[:, None] + 2
+    column = np.arange(columns)[None, :]
+    kinds = [-1.0 * (column - spoken) ** 2, 6.0 * (column == columns - 1) + 0.0 * spoken, np.zeros((rows, columns))]
+    weights = softmax(np.array([kinds, kinds]) + rng.normal(0, 0.1, (2, 3, rows, columns))).astype(np.float32)
+    write_safetensors(folder / "sound.safetensors", {"cross": weights}, {
+        "title": "Ever tried, ever failed. No matter.", "source.tokens": json.dumps(moments),
+        "target.tokens": json.dumps(said)})
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for make in (sentence, base, long, picture, hostile):
+    for make in (sentence, base, long, picture, sound, hostile):
         make(folder)
 
 
