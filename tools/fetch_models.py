@@ -155,7 +155,10 @@ def convert_nano_gpt():
 
 def convert_llama2c(folder):
     script = pathlib.Path(__file__).parent.parent / "tests" / "models" / "convert_llama2c.py"
-    subprocess.run([sys.executable, script, folder / "model.bin", folder / "tokenizer.bin", folder], check=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as made:  # another program may have the old files mapped
+        subprocess.run([sys.executable, script, folder / "model.bin", folder / "tokenizer.bin", made], check=True)
+        for file in pathlib.Path(made).iterdir():
+            file.replace(folder / file.name)
 
 
 def add_whisper_vocabulary(folder):
