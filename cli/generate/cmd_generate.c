@@ -44,13 +44,8 @@ static int show_results(const generate *g, const mh_generations *made)
 {
     const text_arguments *a = &g->arguments;
     int code = EXIT_DONE;
-    for (size_t i = 0; i < a->count && code == EXIT_DONE; i++) {
-        const mh_generation *result = mh_generations_at(made, i);
-        if (a->json)
-            print_generation_json(g, a->texts[i], result);
-        if (attention_asked(g))
-            code = show_attention(g, a->texts[i], result);
-    }
+    for (size_t i = 0; i < a->count && code == EXIT_DONE && attention_asked(g); i++)
+        code = show_attention(g, a->texts[i], mh_generations_at(made, i));
     return code;
 }
 
@@ -63,15 +58,13 @@ static int generate_all(const generate *g, const mh_text *prompts)
     int code = ordered_text_open(g, a->count, &printed);
     if (code != EXIT_DONE)
         return code;
-    if (!a->json) {
-        o.on_token = ordered_text_add;
-        o.user = &printed;
-    }
+    o.on_token = ordered_text_add;
+    o.user = &printed;
     o.add_special_tokens = !g->chat;
     mh_status status = mh_generate_texts(a->context, a->model, &o, prompts, a->count, &made);
     if (status)
         code = complain_texts(a, status);
-    const int closed = ordered_text_close(&printed, status == MH_OK && !a->json);
+    const int closed = ordered_text_close(&printed, status == MH_OK);
     if (code == EXIT_DONE)
         code = closed;
     if (code == EXIT_DONE)

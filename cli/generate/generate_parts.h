@@ -45,22 +45,21 @@ void use_model_defaults(generate *g);
 // ---- printing -----------------------------------------------------------------------------------
 
 // Prints texts in the order of their prompts while they are generated: the first that is not
-// finished goes out as it comes, later ones wait.
+// finished goes out as it comes, later ones wait. JSON objects are printed as soon as their text
+// and all before it are finished.
 typedef struct ordered_text {
     const generate *generate;
-    size_t count, current;
+    size_t count, current, done;
     struct waiting_text *waiting; // (count)
     char *kept;                   // text of one prompt, for a conversation; NULL: not wanted
     size_t kept_size;
-    bool keeps, failed;
+    bool keeps, failed, shows_progress;
 } ordered_text;
 
 // Returns an exit code after reporting lack of memory.
 int ordered_text_open(const generate *g, size_t count, ordered_text *o);
 mh_generate_action ordered_text_add(void *user, const mh_generated_token *token); // mh_generate_fn
 int ordered_text_close(ordered_text *o, bool complete);
-
-void print_generation_json(const generate *g, mh_text prompt, const mh_generation *result);
 
 // ---- attention ----------------------------------------------------------------------------------
 

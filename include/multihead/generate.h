@@ -37,7 +37,9 @@ typedef struct mh_token_score {
     double logprob;
 } mh_token_score;
 
-// What the callback receives for each token. Later versions append members.
+// What the callback receives for each token. Without a beam, the first tokens of prompts come in
+// the order of the prompts; a prompt that leaves no room for a token is not reported. Later
+// versions append members.
 typedef struct mh_generated_token {
     size_t sequence; // index of the prompt
     size_t position; // 0 for the first generated token
@@ -48,6 +50,8 @@ typedef struct mh_generated_token {
     size_t top_count;
     bool last; // of its sequence
     mh_finish finish;
+    const struct mh_generation *result; // with `last`, what mh_generations_at() will return for the
+                                        // prompt, valid until the generations are freed; else NULL
 } mh_generated_token;
 
 typedef enum mh_generate_action {

@@ -300,7 +300,15 @@ static void follow_trail(const beam_schedule *s, const beam_search *q, size_t co
     }
 }
 
-// Calls the callback token by token, as a search without hypotheses would.
+static mh_status store_tokens(mh_context *context, const beam_schedule *s, size_t index,
+                              size_t count, const mh_growing_text *text, mh_generated *result)
+{
+    result->count = count;
+    result->text = (mh_text){text->text.data, text->text.size};
+    return mh_job_store(context, s->job, index, result);
+}
+
+// Calls the callback token by token, as a search without hypotheses would. The result is stored.
 static mh_status report_best(mh_context *context, const beam_schedule *s, size_t index, bool ends,
                              mh_growing_text *text, mh_generated *result)
 {
@@ -318,9 +326,11 @@ static mh_status report_best(mh_context *context, const beam_schedule *s, size_t
         last = last || text->stopped;
         if (text->stopped)
             result->finish = MH_FINISH_STOP;
-        if (last)
+        if (last) {
             MH_TRY(
                 mh_growing_text_add(context, tokenizer, o->stop, o->stop_count, -1, text, &shown));
+            MH_TRY(store_tokens(context, s, index, n + 1, text, result));
+        }
         const mh_generated_token token = {
             .sequence = index,
             .position = n,
@@ -329,17 +339,17 @@ static mh_status report_best(mh_context *context, const beam_schedule *s, size_t
             .top = result->top + n * o->top_logprobs,
             .top_count = o->top_logprobs,
             .last = last,
-            .finish = result->finish};
+            .finish = result->finish,
+            .result = last ? &s->job->to->list[index] : NULL};
         const mh_generate_action action =
             o->on_token ? o->on_token(o->user, &token) : MH_GENERATE_CONTINUE;
         if (action != MH_GENERATE_CONTINUE && !last) {
             result->finish = MH_FINISH_STOPPED;
             last = true;
+            MH_TRY(store_tokens(context, s, index, n + 1, text, result));
         }
         s->job->stopped = action == MH_GENERATE_STOP_ALL;
-        result->count = n + 1;
     }
-    result->text = (mh_text){text->text.data, text->text.size};
     return MH_OK;
 }
 
@@ -351,8 +361,6 @@ static mh_status store_best(mh_context *context, const beam_schedule *s, const b
                                              q->prompt->prompt_count, &text);
     if (!status)
         status = report_best(context, s, q->index, ends, &text, result);
-    if (!status)
-        status = mh_job_store(context, s->job, q->index, result);
     mh_growing_text_free(context, &text);
     return status;
 }

@@ -246,8 +246,16 @@ static mh_generate_action report_token(const schedule *s, const sequence *q, siz
         .top = s->top + r * o->top_logprobs,
         .top_count = o->top_logprobs,
         .last = q->done,
-        .finish = finish};
+        .finish = finish,
+        .result = q->done ? &s->job->to->list[q->index] : NULL};
     return o->on_token ? o->on_token(o->user, &token) : MH_GENERATE_CONTINUE;
+}
+
+// Text that was held back is added, and all of it becomes the result.
+static mh_status end_sequence(mh_context *context, const schedule *s, sequence *q, mh_finish finish)
+{
+    MH_TRY(add_text(context, s, q, -1));
+    return store_sequence(context, s, q, finish);
 }
 
 // Takes the token of row r; the sequence may be done then.
@@ -263,18 +271,16 @@ static mh_status accept(mh_context *context, schedule *s, size_t r)
         !s->job->options->ignore_eos && mh_token_rules_ends(&s->job->model->rules, id);
     if (!ends)
         MH_TRY(add_text(context, s, q, id));
-    mh_finish finish = ends || q->text.stopped ? MH_FINISH_STOP : MH_FINISH_LENGTH;
+    const mh_finish finish = ends || q->text.stopped ? MH_FINISH_STOP : MH_FINISH_LENGTH;
     q->done = finish == MH_FINISH_STOP || q->count == q->most;
     if (q->done)
-        MH_TRY(add_text(context, s, q, -1));
+        MH_TRY(end_sequence(context, s, q, finish));
     const mh_generate_action action = report_token(s, q, r, shown, finish);
     s->job->stopped = action == MH_GENERATE_STOP_ALL;
-    if (action != MH_GENERATE_CONTINUE && !q->done) {
-        finish = MH_FINISH_STOPPED;
-        q->done = true;
-        MH_TRY(add_text(context, s, q, -1));
-    }
-    return q->done ? store_sequence(context, s, q, finish) : MH_OK;
+    if (action == MH_GENERATE_CONTINUE || q->done)
+        return MH_OK;
+    q->done = true;
+    return end_sequence(context, s, q, MH_FINISH_STOPPED);
 }
 
 // ---- leaving ------------------------------------------------------------------------------------
@@ -311,8 +317,7 @@ static mh_status store_rest(mh_context *context, schedule *s)
     for (size_t b = 0; b < s->count; b++) {
         if (s->live[b].done)
             continue;
-        MH_TRY(add_text(context, s, &s->live[b], -1));
-        MH_TRY(store_sequence(context, s, &s->live[b], MH_FINISH_STOPPED));
+        MH_TRY(end_sequence(context, s, &s->live[b], MH_FINISH_STOPPED));
     }
     return keep_sequence(context, s);
 }

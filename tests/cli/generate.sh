@@ -45,6 +45,21 @@ run multihead generate -m tiny $scalar "$long" "${long}000"
 run multihead generate -m tiny $scalar -n 2 --json --top-logprobs 2 "The \"cat\"" |
     sed 's/\([0-9][.][0-9]\{4\}\)[0-9]*/\1/g'
 multihead generate -m tiny $scalar --json "The" | check_json prompt text ids logprobs finish
+printf 'A\n%s\nZ\n' "${long}00" >full # the second prompt leaves no room for a token
+for format in "--json" "--json --batch 1" "--json --beam 2" "--echo" "--echo --batch 1" "--echo --beam 2"; do
+    echo "$format"
+    multihead generate -m tiny $scalar -n 2 $format --input full 2>&1 |
+        sed 's/, "ids".*"finish"/, "finish"/'
+done
+
+# An object is there as soon as its text is done, and not lost if the others are stopped
+awk 'BEGIN { for (i = 0; i < 100000; i++) print "The cat" }' >many
+multihead generate -m tiny $scalar -n 9 --json --input many >objects 2>/dev/null &
+process=$!
+while kill -0 $process 2>/dev/null && [ ! -s objects ]; do sleep 0.05; done
+kill $process && echo "an object before the last"
+wait $process
+head -n 1 objects | check_json prompt text ids logprobs finish
 
 # Rules and defaults of the model
 cp -r tiny rules

@@ -299,6 +299,7 @@ typedef struct heard {
     size_t size, calls, sequences, stop_at;
     mh_generate_action action;
     bool last;
+    const mh_generation *result;
     int32_t ids[MOST_TOKENS];
 } heard;
 
@@ -314,6 +315,9 @@ static mh_generate_action hear(void *user, const mh_generated_token *token)
         h->size += token->text.size;
         h->ids[h->calls] = token->token.id;
         h->last = token->last;
+        h->result = token->result;
+        assert_true(h->last == (h->result != NULL));
+        assert_true(!h->result || h->result->count == token->position + 1);
         h->calls++;
     }
     assert_true(token->top_count == 0 || token->top[0].logprob >= token->token.logprob);
@@ -343,6 +347,7 @@ static void text_is_that_of_the_tokens(void **state)
         assert_int_equal(h.size, text.size);
         assert_memory_equal(h.text, text.data, text.size);
         assert_int_equal(h.calls, r->count);
+        assert_ptr_equal(h.result, r);
         broken += strstr(r->text.bytes, "\xEF\xBF\xBD") != NULL;
         characters += strstr(r->text.bytes, "\303\251") != NULL;
         mh_buffer_free(context, &text);
