@@ -17,6 +17,7 @@
 #include "text/plain_text.h"
 #include "text/tokenizer.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- files --------------------------------------------------------------------------------------
@@ -84,7 +85,16 @@ static mh_status create_stacks(mh_context *context, mh_model *model, mh_block_co
                                         model->trainable, &model->transformer);
 }
 
-static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
+// Sizes and settings that the engine refuses are those of the file `config`.
+static mh_status blame_config(mh_context *context, const char *config)
+{
+    enum { LONGEST = 300 };
+    char why[LONGEST];
+    snprintf(why, sizeof why, "%s", mh_error_message(context));
+    return mh_fail(context, MH_ERROR_FORMAT, "%s: %s", config, why);
+}
+
+static mh_status model_load_create_blocks(mh_context *context, const char *config, mh_model *model)
 {
     const mh_description *d = &model->description;
     const size_t count = d->layers + d->decoder_layers; // at most MH_MOST_LAYERS each
@@ -93,6 +103,8 @@ static mh_status model_load_create_blocks(mh_context *context, mh_model *model)
     mh_status status = layers && blocks ? MH_OK : MH_ERROR_MEMORY;
     if (!status)
         status = create_stacks(context, model, layers, blocks);
+    if (status == MH_ERROR_ARGUMENT)
+        status = blame_config(context, config);
     mh_free(context, blocks, count * sizeof *blocks);
     mh_free(context, layers, count * sizeof *layers);
     return status;
@@ -129,19 +141,21 @@ static void find_projection(const mh_weight_source *source, mh_description *d)
         d->projection = matrix.shape[0];
 }
 
-static mh_status load_from(mh_weight_source *source, mh_model *model)
+static mh_status load_from(mh_weight_source *source, const char *config, mh_model *model)
 {
     find_stacks(source, model);
     find_vocabulary(source, &model->description);
     find_projection(source, &model->description);
-    MH_TRY(model_load_create_blocks(source->context, model));
+    MH_TRY(model_load_create_blocks(source->context, config, model));
     MH_TRY(mh_weights_load_blocks(source, model->transformer));
     MH_TRY(mh_model_load_ends(source->context, source, model));
     mh_weights_report_surplus(source);
     return MH_OK;
 }
 
-static mh_status model_load_load_weights(mh_context *context, const char *path, mh_model *model)
+// `config` is the file that says what the model is, with a GGUF file `path` itself.
+static mh_status model_load_load_weights(mh_context *context, const char *config, const char *path,
+                                         mh_model *model)
 {
     mh_weight_source source = {.context = context,
                                .family = model->family,
@@ -159,9 +173,17 @@ static mh_status model_load_load_weights(mh_context *context, const char *path, 
         mh_gguf_names(model->file, &names, &source.permuted);
     source.family = &names;
     MH_TRY(mh_weights_begin(&source));
-    mh_status status = load_from(&source, model);
+    mh_status status = load_from(&source, config, model);
     mh_weights_end(&source);
     return status;
+}
+
+static mh_status load_directory_weights(mh_context *context, const char *directory,
+                                        const char *path, mh_model *model)
+{
+    char config[MH_PATH_BYTES];
+    MH_TRY(mh_path_join(context, directory, "config.json", config));
+    return model_load_load_weights(context, config, path, model);
 }
 
 // ---- what it is ---------------------------------------------------------------------------------
@@ -323,6 +345,27 @@ static void set_precision(mh_model *model)
     d->block.dropout = d->decoder.dropout = model->dropout;
 }
 
+// Of models that read pictures, those like ViT: one token before the patches, which is classified.
+static bool vision_is_trainable(const mh_description *d)
+{
+    return d->vision.first == 1 && !d->embedding_norm && d->label_input == MH_LABELS_FIRST;
+}
+
+// Factors are folded into weights, so that gradients would be those of other parameters.
+static mh_status check_loading(mh_context *context, const mh_model *model)
+{
+    const mh_description *d = &model->description;
+    if (!(model->dropout >= 0 && model->dropout < 1))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "dropout: found %g, expected 0 to less than 1",
+                       (double)model->dropout);
+    if (model->trainable && ((d->vision.image && !vision_is_trainable(d)) || d->sound.mels ||
+                             d->layer_scale || d->activation_scale != 1))
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "trainable: models of type %s are for inference only",
+                       model->family->model_type);
+    return MH_OK;
+}
+
 // One file has all of it.
 static mh_status load_gguf(mh_context *context, const char *path, mh_model *model)
 {
@@ -334,11 +377,12 @@ static mh_status load_gguf(mh_context *context, const char *path, mh_model *mode
     mh_status status = mh_config_read_description(&source, config, model);
     json_decref(config);
     MH_TRY(status);
+    MH_TRY(check_loading(context, model));
     model->description.norm_plus_one = false; // stored as they are
     set_precision(model);
     MH_TRY(mh_model_read_settings(context, path, model));
     mh_gguf_pooling(model->file, &model->info.pooling);
-    MH_TRY(model_load_load_weights(context, path, model));
+    MH_TRY(model_load_load_weights(context, path, path, model));
     set_info(context, model);
     MH_TRY(mh_gguf_tokenizer(context, path, model->file, &model->tokenizer));
     MH_TRY(check_tokenizer(context, path, model));
@@ -407,7 +451,7 @@ static mh_status load_text_tower(mh_context *context, const char *directory, con
     MH_TRY(mh_model_read_config(context, directory, text));
     MH_TRY(mh_model_read_settings(context, directory, text));
     set_precision(text);
-    MH_TRY(model_load_load_weights(context, path, text));
+    MH_TRY(load_directory_weights(context, directory, path, text));
     set_info(context, text);
     MH_TRY(load_tokenizer(context, directory, text));
     if (text->info.embedding_dim != model->info.embedding_dim)
@@ -430,24 +474,6 @@ static mh_status load_pictures(mh_context *context, const char *directory, const
     return model->family->text ? load_text_tower(context, directory, path, model) : MH_OK;
 }
 
-// Of models that read pictures, those like ViT: one token before the patches, which is classified.
-static bool vision_is_trainable(const mh_description *d)
-{
-    return d->vision.first == 1 && !d->embedding_norm && d->label_input == MH_LABELS_FIRST;
-}
-
-// Factors are folded into weights, so that gradients would be those of other parameters.
-static mh_status check_loading(mh_context *context, const mh_model *model)
-{
-    const mh_description *d = &model->description;
-    if (model->trainable && ((d->vision.image && !vision_is_trainable(d)) || d->sound.mels ||
-                             d->layer_scale || d->activation_scale != 1))
-        return mh_fail(context, MH_ERROR_UNSUPPORTED,
-                       "trainable: models of type %s are for inference only",
-                       model->family->model_type);
-    return MH_OK;
-}
-
 // Whisper in OpenAI's files. Its vocabulary is a .tiktoken file.
 static mh_status read_openai(mh_context *context, const char *directory, const char *path,
                              mh_model *model)
@@ -463,7 +489,7 @@ static mh_status read_openai(mh_context *context, const char *directory, const c
     MH_TRY(check_loading(context, model));
     MH_TRY(mh_model_read_settings(context, directory, model));
     set_precision(model);
-    MH_TRY(model_load_load_weights(context, path, model));
+    MH_TRY(model_load_load_weights(context, path, path, model));
     set_info(context, model);
     MH_TRY(mh_tokenizer_load_directory(context, directory, &model->tokenizer));
     return check_tokenizer(context, directory, model);
@@ -487,7 +513,7 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(mh_model_read_settings(context, directory, model));
     MH_TRY(open_weights(context, directory, model, path));
     set_precision(model);
-    MH_TRY(model_load_load_weights(context, path, model));
+    MH_TRY(load_directory_weights(context, directory, path, model));
     set_info(context, model);
     if (model->description.vision.image)
         return load_pictures(context, directory, path, model);
@@ -545,7 +571,7 @@ static mh_status create_model(mh_context *context, const char *config, size_t si
     MH_TRY(check_loading(context, model));
     model->stack = "";
     set_precision(model);
-    MH_TRY(model_load_create_blocks(context, model));
+    MH_TRY(model_load_create_blocks(context, "config.json", model));
     MH_TRY(mh_model_create_ends(context, model,
                                 strstr(model->architecture, "Classification") != NULL));
     set_info(context, model);

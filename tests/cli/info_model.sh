@@ -35,3 +35,15 @@ sed 's/"model_type": "bert"/"model_type": "mamba"/' "$goldens/bert/config.json" 
 run multihead info -m tiny
 sed 's/"hidden_size": 32/"hidden_size": 64/' "$goldens/bert/config.json" >tiny/config.json
 run multihead info -m tiny
+
+# What the engine refuses is the config's: its file is named
+damage() { # EXPRESSION: of sed, on the config of a llama
+    sed "$1" "$goldens/llama/config.json" >damaged/config.json
+    run multihead info -m damaged
+}
+mkdir damaged
+cp "$goldens/llama/model.safetensors" damaged
+damage 's/"rms_norm_eps": 1e-06/"rms_norm_eps": -1/'
+damage 's/"num_key_value_heads": 2/"num_key_value_heads": 3/'
+damage 's/"head_dim": 8/"head_dim": 7/'
+damage 's/"head_dim": 8/"head_dim": 2000/'
