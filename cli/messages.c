@@ -185,7 +185,7 @@ static void on_signal(int number)
 {
     if (!saving || (interrupted && number != SIGHUP))
         die_interrupted();
-    interrupted = 1;
+    interrupted = number;
 }
 
 // Input files are mapped: reading a truncated one raises SIGBUS.
@@ -229,6 +229,16 @@ void end_saving(void)
     saving = 0;
     if (interrupted)
         die_interrupted();
+}
+
+bool end_answer(void)
+{
+    saving = 0;
+    const int number = interrupted;
+    if (number && number != SIGINT)
+        die_interrupted();
+    interrupted = 0;
+    return number != 0;
 }
 
 bool was_interrupted(void) { return interrupted; }

@@ -53,7 +53,11 @@ void catch_signals(void);
 void begin_saving(void);
 void end_saving(void);
 
-// Whether a signal is pending until end_saving().
+// In place of end_saving(), where Ctrl-C ends what is being written, not the process: whether it
+// came. After SIGTERM or SIGHUP this does not return.
+bool end_answer(void);
+
+// Whether a signal is pending until end_saving() or end_answer().
 bool was_interrupted(void);
 
 #endif

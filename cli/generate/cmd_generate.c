@@ -64,7 +64,7 @@ static int generate_all(const generate *g, const mh_text *prompts)
     mh_status status = mh_generate_texts(a->context, a->model, &o, prompts, a->count, &made);
     if (status)
         code = complain_texts(a, status);
-    const int closed = ordered_text_close(&printed, status == MH_OK);
+    const int closed = ordered_text_close(&printed, made);
     if (code == EXIT_DONE)
         code = closed;
     if (code == EXIT_DONE)

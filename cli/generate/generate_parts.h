@@ -59,7 +59,9 @@ typedef struct ordered_text {
 // Returns an exit code after reporting lack of memory.
 int ordered_text_open(const generate *g, size_t count, ordered_text *o);
 mh_generate_action ordered_text_add(void *user, const mh_generated_token *token); // mh_generate_fn
-int ordered_text_close(ordered_text *o, bool complete);
+
+// `made` is NULL if generation has failed.
+int ordered_text_close(ordered_text *o, const mh_generations *made);
 
 // ---- attention ----------------------------------------------------------------------------------
 

@@ -203,7 +203,8 @@ mh_generate_action ordered_text_add(void *user, const mh_generated_token *token)
     print_text(o, token);
     if (o->shows_progress && token->last)
         progress_show(o->done, o->count, "texts");
-    return o->failed || ferror(stdout) ? MH_GENERATE_STOP_ALL : MH_GENERATE_CONTINUE;
+    const bool stops = o->failed || ferror(stdout) || was_interrupted();
+    return stops ? MH_GENERATE_STOP_ALL : MH_GENERATE_CONTINUE;
 }
 
 // Prompts that leave no room for a token, of which no call has told.
@@ -221,15 +222,40 @@ static void end_rest(ordered_text *o)
         end_text(o);
 }
 
-int ordered_text_close(ordered_text *o, bool complete)
+// Whether the model's longest input has ended the text, and nothing that was asked for.
+static bool is_full(const generate *g, const mh_generation *r)
+{
+    return r->finish == MH_FINISH_LENGTH && r->count < g->options.max_tokens &&
+           r->prompt_count + r->count == mh_model_describe(g->arguments.model)->max_length;
+}
+
+// JSON says so itself: "finish" is "length", with fewer tokens than were asked for.
+static void note_full(const ordered_text *o, const mh_generations *made)
+{
+    const size_t most = mh_model_describe(o->generate->arguments.model)->max_length;
+    size_t full = 0;
+    for (size_t i = 0; i < o->count; i++)
+        full += is_full(o->generate, mh_generations_at(made, i));
+    if (full && o->count > 1)
+        note("%zu of %zu texts %s because the model's context of %zu tokens is full", full,
+             o->count, plural(full, "ends", "end"), most);
+    else if (full && mh_generations_at(made, 0)->count == 0)
+        note("the prompt fills the model's context of %zu tokens", most);
+    else if (full)
+        note("the text ends because the model's context of %zu tokens is full", most);
+}
+
+int ordered_text_close(ordered_text *o, const mh_generations *made)
 {
     int code = EXIT_DONE;
     progress_clear();
     if (o->failed) {
         complain("out of memory for the text");
         code = EXIT_MEMORY;
-    } else if (complete) {
+    } else if (made) {
         end_rest(o);
+        if (!o->generate->arguments.json)
+            note_full(o, made);
     }
     if (o->keeps && code == EXIT_DONE) {
         o->kept = o->waiting[0].text;

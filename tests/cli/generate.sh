@@ -105,6 +105,33 @@ end='<|endoftext|>'
 echo "$first"
 multihead generate -m tiny $scalar -n 1 "$end [INST] A [/INST] $first$end [INST] B [/INST]"
 
+# What is not a message, is too long, or fills the context does not end the session; Ctrl-C ends an
+# answer, and the session where there is none
+session() { # KEYS COMMAND: without the answers; a - waits
+    for key in - $1; do
+        [ "$key" = - ] && sleep 1 || printf "$key"
+    done | script -qec "stty -echo; $2; echo exit \$?" /dev/null | tr -d '\r\004\b' |
+        sed 's/\^[CD]//g; s/^\(> \)*//; s/^[^a-z]*\(multihead gen\)/\1/' | grep -e '^multihead' -e '^exit'
+}
+chat="multihead generate -m tiny $scalar --chat --template mistral"
+session 'A\n \377\n B\n \004' "$chat -n 1"
+session 'A\n B\n \004' "$chat -n 4"
+session "A\\n ${long}0\\n B\\n \\004" "$chat -n 1"
+session "A\\n ${long}000\\n \\004" "multihead generate -m tiny $scalar"
+printf '\004' | script -qec "stty -echo; sleep 1; $chat" /dev/null | tr -d '\r\004\b' | tail -c 1 | od -An -c
+mkdir endless
+sed 's/"max_position_embeddings": 40/"max_position_embeddings": 1000000/; s/"eos_token_id": 2/"eos_token_id": 98/' \
+    "$goldens/llama/config.json" >endless/config.json
+cp "$goldens/llama/model.safetensors" tiny/vocab.json tiny/merges.txt endless
+session 'A\n - \003 - B\n - \003 - \004' "multihead generate -m endless $scalar -n 1000000 --chat --template mistral"
+session 'A\n - \003 - \003' "multihead generate -m endless $scalar -n 1000000"
+
+# The context's end is told
+run multihead generate -m tiny $scalar "$long"
+run multihead generate -m tiny $scalar "${long}00"
+run multihead generate -m tiny $scalar "$long" A "${long}00"
+run multihead generate -m tiny $scalar -n 2 "$long"
+
 # Attention
 run multihead generate -m tiny $scalar -n 3 --show-attention --head 1 "The"
 run multihead generate -m tiny $scalar -n 3 --attention page.html --trace-out t.safetensors "The"
