@@ -61,8 +61,7 @@ static void free_conversation(conversation *c)
     free(c->messages);
 }
 
-// Continues a prompt while it is printed, until Ctrl-C; its text is in *answer, to be freed, if
-// that is wanted.
+// Continues a prompt while it is printed; its text is in *answer, to be freed, if that is wanted.
 static int answer_prompt(const generate *g, mh_text prompt, bool special, char **answer,
                          size_t *size)
 {
@@ -78,12 +77,10 @@ static int answer_prompt(const generate *g, mh_text prompt, bool special, char *
     o.user = &printed;
     o.add_special_tokens = special;
     o.prompt_cache = o.beam == 1 ? g->history : NULL;
-    begin_saving();
     mh_status status = mh_generate_texts(a->context, a->model, &o, &prompt, 1, &made);
     if (status)
         code = complain_texts(a, status);
     const int closed = ordered_text_close(&printed, made);
-    end_answer();
     if (answer) {
         *answer = printed.kept ? printed.kept : calloc(1, 1);
         *size = printed.kept_size;
@@ -228,8 +225,11 @@ int run_prompts(generate *g)
     if (code == EXIT_DONE)
         note("type %s; Ctrl-C ends %s, Ctrl-D the session",
              g->chat ? "a message" : "the beginning of a text", g->chat ? "an answer" : "a text");
-    while (code == EXIT_DONE && read_prompt_line(&line, &capacity, &size))
+    while (code == EXIT_DONE && read_prompt_line(&line, &capacity, &size)) {
+        begin_saving(); // Ctrl-C ends the answer, not the session
         code = take_line(g, &c, ++number, (mh_text){line, size});
+        end_answer();
+    }
     free(line);
     free_conversation(&c);
     mh_prompt_cache_free(g->history);

@@ -109,7 +109,7 @@ multihead generate -m tiny $scalar -n 1 "$end [INST] A [/INST] $first$end [INST]
 # answer, and the session where there is none
 session() { # KEYS COMMAND: without the answers; a - waits
     for key in - $1; do
-        [ "$key" = - ] && sleep 1 || printf "$key"
+        [ "$key" = - ] && sleep 1.5 || printf "$key"
     done | script -qec "stty -echo; $2; echo exit \$?" /dev/null | tr -d '\r\004\b' |
         sed 's/\^[CD]//g; s/^\(> \)*//; s/^[^a-z]*\(multihead gen\)/\1/' | grep -e '^multihead' -e '^exit'
 }
