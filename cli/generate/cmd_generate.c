@@ -33,8 +33,8 @@ static int check_generator(generate *g)
     if (code == EXIT_DONE)
         code = off_find(&g->off, info, &g->disabled);
     g->options.disabled_heads = g->disabled;
-    if (g->model_defaults)
-        use_model_defaults(g);
+    if (code == EXIT_DONE && g->model_defaults)
+        code = use_model_defaults(g);
     return code;
 }
 

@@ -294,33 +294,75 @@ const struct argp generate_argp = {
 
 // ---- the model's own ----------------------------------------------------------------------------
 
+// The ranges of the options.
+static int check_defaults(const generate *g, const mh_generation_defaults *d)
+{
+    const struct {
+        const char *name;
+        double found, low, high;
+        const char *expected;
+    } checks[] = {{"temperature", d->temperature, 0, 1e6, "0 to 1000000"},
+                  {"top_p", d->top_p, 0, 1, "0 to 1"},
+                  {"min_p", d->min_p, 0, 1, "0 to 1"},
+                  {"repetition_penalty", d->repetition_penalty, 0, 1e6, "0 to 1000000"},
+                  {"num_beams", (double)d->beam, 0, 1024, "1 to 1024"}};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
+        if (!(checks[i].found >= checks[i].low && checks[i].found <= checks[i].high)) {
+            complain("%s/generation_config.json: \"%s\": found %g, expected %s",
+                     g->arguments.directory, checks[i].name, checks[i].found, checks[i].expected);
+            return EXIT_INPUT;
+        }
+    return EXIT_DONE;
+}
+
 static void set_default(const generate *g, unsigned given, double found, double *to)
 {
     if (!(g->given & given) && found > 0)
         *to = found;
 }
 
-void use_model_defaults(generate *g)
+// Beam search does not sample: what an option chooses wins over a default of the other.
+static int choose_search(generate *g, const mh_generation_defaults *d)
+{
+    mh_generate_options *o = &g->options;
+    const bool searches = o->beam > 1, samples = o->temperature > 0;
+    if (!searches && !samples && d->sample && d->beam > 1 &&
+        !(g->given & (GIVEN_TEMPERATURE | GIVEN_BEAM))) {
+        complain("%s/generation_config.json: found \"do_sample\" and \"num_beams\": %zu, and beam "
+                 "search does not sample: expected --beam 1 or --temperature 0, too",
+                 g->arguments.directory, d->beam);
+        return EXIT_INPUT;
+    }
+    if (d->sample && !searches && !(g->given & GIVEN_TEMPERATURE))
+        o->temperature = d->temperature > 0 ? d->temperature : 1;
+    if (d->beam && !samples && !(g->given & GIVEN_BEAM) && o->temperature == 0)
+        o->beam = d->beam;
+    return EXIT_DONE;
+}
+
+int use_model_defaults(generate *g)
 {
     enum { USUAL_TOP_K = 50 }; // of transformers, where the file has none
     const mh_generation_defaults *d = mh_model_generation_defaults(g->arguments.model);
     mh_generate_options *o = &g->options;
-    if (d->sample && !(g->given & GIVEN_TEMPERATURE))
-        o->temperature = d->temperature > 0 ? d->temperature : 1;
+    int code = check_defaults(g, d);
+    if (code == EXIT_DONE)
+        code = choose_search(g, d);
+    if (code != EXIT_DONE)
+        return code;
     if (o->temperature > 0 && !(g->given & GIVEN_TOP_K))
         o->top_k = d->top_k ? d->top_k : USUAL_TOP_K;
     set_default(g, GIVEN_TOP_P, d->top_p, &o->top_p);
     set_default(g, GIVEN_MIN_P, d->min_p, &o->min_p);
     set_default(g, GIVEN_PENALTY, d->repetition_penalty, &o->repetition_penalty);
     set_default(g, 0, d->length_penalty, &o->length_penalty);
-    if (!(g->given & GIVEN_BEAM) && d->beam)
-        o->beam = d->beam;
     if (g->given & GIVEN_TOKENS)
-        return;
+        return EXIT_DONE;
     if (d->max_new_tokens) {
         o->max_tokens = d->max_new_tokens < INT32_MAX ? d->max_new_tokens : INT32_MAX;
     } else if (d->max_length) {
         o->max_tokens = INT32_MAX;
         o->max_length = d->max_length;
     }
+    return EXIT_DONE;
 }

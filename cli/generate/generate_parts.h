@@ -39,8 +39,9 @@ enum {
 
 extern const struct argp generate_argp; // its input is a generate
 
-// Options that were not given, as the model's generation_config.json has them.
-void use_model_defaults(generate *g);
+// Options that were not given, as the model's generation_config.json has them. Returns an exit
+// code.
+int use_model_defaults(generate *g);
 
 // ---- printing -----------------------------------------------------------------------------------
 

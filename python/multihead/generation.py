@@ -122,7 +122,14 @@ def with_model_defaults(options: GenerateOptions, defaults: Mapping[str, Any]) -
     made: dict[str, Any] = {name: defaults[name] for name in (
         "top_p", "min_p", "repetition_penalty", "length_penalty", "num_beams", "max_new_tokens")
         if defaults[name] > 0}
-    if defaults["sample"]:
+    sampling = options.get("temperature", 0) > 0
+    searching = options.get("num_beams", 1) > 1
+    if sampling:  # an option wins over a default that contradicts it
+        made.pop("num_beams", None)
+    elif defaults["sample"] and not searching and "temperature" not in options:
+        if made.get("num_beams", 1) > 1 and "num_beams" not in options:
+            raise ValueError("generation_config.json: found do_sample and num_beams, and beam search does not "
+                             "sample: expected temperature=0 or num_beams=1, too")
         made["temperature"] = defaults["temperature"] or 1.0
     if defaults["max_length"] and "max_new_tokens" not in {**made, **options}:
         made.update(max_new_tokens=2**31 - 1, max_length=defaults["max_length"])

@@ -70,6 +70,20 @@ multihead generate -m rules $scalar -n 8 "The cat" | cmp - tiny.txt && echo "sam
 run multihead generate -m rules $scalar --model-defaults "The cat"
 run multihead generate -m rules $scalar --model-defaults --temperature 0 -n 8 "The cat"
 run multihead info -m rules --isa scalar
+defaults() { # MEMBERS OPTION...
+    echo "{\"eos_token_id\": 98, $1}" >rules/generation_config.json
+    shift
+    run multihead generate -m rules $scalar -n 4 --model-defaults "$@" "The cat"
+}
+defaults '"do_sample": true' --beam 2
+defaults '"num_beams": 4' --temperature 1.5 --seed 7
+defaults '"do_sample": true, "num_beams": 4'
+defaults '"do_sample": true, "num_beams": 4' --beam 1
+defaults '"do_sample": true, "num_beams": 4' --temperature 0
+defaults '"do_sample": true, "temperature": -3'
+defaults '"do_sample": true, "temperature": -3' --temperature 1
+defaults '"top_p": 1.5'
+defaults '"num_beams": 5000'
 
 # Conversations
 run multihead generate -m tiny $scalar --chat "Hi"
