@@ -103,12 +103,14 @@ static void report_if(report *r, const char *key, const char *label, double valu
         report_number(r, key, label, value, 3, "");
 }
 
-// What generation_config.json asks for, which `generate --model-defaults` follows.
+// What generation_config.json asks for. `generate --model-defaults` follows it; `translate` and
+// `transcribe` have options for it.
 static void report_generation(report *r, const mh_model *model)
 {
     const mh_generation_defaults *d = mh_model_generation_defaults(model);
     const char *template = mh_model_chat_template(model);
-    if (!(mh_model_describe(model)->abilities & MH_CAN_GENERATE))
+    if (!(mh_model_describe(model)->abilities &
+          (MH_CAN_GENERATE | MH_CAN_TRANSLATE | MH_CAN_TRANSCRIBE)))
         return;
     if (template)
         report_text(r, "chat_template", "chat template", template);
@@ -120,6 +122,7 @@ static void report_generation(report *r, const mh_model *model)
     report_if(r, "top_p", "top-p", d->top_p);
     report_if(r, "min_p", "min-p", d->min_p);
     report_if(r, "repetition_penalty", "penalty", d->repetition_penalty);
+    report_if(r, "length_penalty", "length penalty", d->length_penalty);
     if (d->beam)
         report_count(r, "num_beams", "beam", d->beam, "");
     if (d->max_length)

@@ -28,6 +28,12 @@ cp -r "$goldens/bert" tiny
 show tiny | tail -n 5
 multihead info --json -m tiny | check_json tokenizer_size special_tokens
 
+# What generation_config.json asks for
+cp -r "$goldens/marian" defaults
+echo '{"decoder_start_token_id": 98, "eos_token_id": 0, "num_beams": 4, "length_penalty": 0.6, "max_length": 30}' \
+    >defaults/generation_config.json
+show defaults | tail -n 4
+
 run multihead info -m none/model
 run multihead info -m tiny --preset gpt2-small
 run multihead info -m tiny --measure
