@@ -129,6 +129,8 @@ static void report_generation(report *r, const mh_model *model)
         report_count(r, "max_length_generated", "longest text", d->max_length, "tokens");
     if (d->max_new_tokens)
         report_count(r, "max_new_tokens", "new tokens", d->max_new_tokens, "");
+    if (*d->unsupported)
+        report_words(r, "unsupported_settings", "not supported", d->unsupported);
 }
 
 // ---- all of it ----------------------------------------------------------------------------------

@@ -115,6 +115,8 @@ typedef struct mh_generation_defaults {
     bool sample; // do_sample
     double temperature, top_p, min_p, repetition_penalty, length_penalty;
     size_t top_k, beam, max_length, max_new_tokens;
+    char unsupported[512]; // names of settings in the file that have no effect here, each behind a
+                           // space but the first; "" if there are none
 } mh_generation_defaults;
 
 MH_API const mh_generation_defaults *mh_model_generation_defaults(const mh_model *model);

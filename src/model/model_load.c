@@ -495,6 +495,16 @@ static mh_status read_openai(mh_context *context, const char *directory, const c
     return check_tokenizer(context, directory, model);
 }
 
+// Only of models that generate text: other directories may have the file, too.
+static void warn_unsupported(mh_context *context, const char *directory, const mh_model *model)
+{
+    const char *names = model->rules.defaults.unsupported;
+    if (*names && model->info.abilities & (MH_CAN_GENERATE | MH_CAN_TRANSLATE))
+        mh_log(context, MH_LOG_WARNING,
+               "%s: settings for generation that are not supported have no effect: %s", directory,
+               names);
+}
+
 static mh_status model_load_load(mh_context *context, const char *directory,
                                  void (*change)(mh_description *), mh_model *model)
 {
@@ -520,6 +530,7 @@ static mh_status model_load_load(mh_context *context, const char *directory,
     MH_TRY(load_tokenizer(context, directory, model));
     MH_TRY(mh_token_rules_load(context, directory, model->tokenizer, model->info.target_vocabulary,
                                &model->rules));
+    warn_unsupported(context, directory, model);
     MH_TRY(load_search(context, directory, model));
     return mh_model_read_chat_template(context, directory, model);
 }

@@ -7,6 +7,7 @@
 #include "model/model_config.h"
 #include "support/grow.h"
 #include <math.h>
+#include <stdio.h>
 
 mh_token_rules mh_token_rules_none(void)
 {
@@ -172,6 +173,54 @@ static mh_status read_defaults(const rules_reader *r, mh_generation_defaults *d)
     return read_count(r, "max_new_tokens", &d->max_new_tokens);
 }
 
+// Settings of generation_config.json that change what transformers generates, and have no effect
+// here, with the value that changes nothing besides null, false, 0 and empty lists. Those of
+// Whisper's tokens are in its prompt.
+static const struct {
+    const char *name;
+    double neutral;
+} unsupported[] = {
+    {"constraints", 0},
+    {"diversity_penalty", 0},
+    {"dola_layers", 0},
+    {"encoder_no_repeat_ngram_size", 0},
+    {"encoder_repetition_penalty", 1},
+    {"epsilon_cutoff", 0},
+    {"eta_cutoff", 0},
+    {"exponential_decay_length_penalty", 0},
+    {"force_words_ids", 0},
+    {"forced_decoder_ids", 0},
+    {"guidance_scale", 1},
+    {"no_repeat_ngram_size", 0},
+    {"num_beam_groups", 1},
+    {"penalty_alpha", 0},
+    {"sequence_bias", 0},
+    {"stop_strings", 0},
+    {"top_h", 1},
+    {"typical_p", 1},
+    {"watermarking_config", 0},
+};
+
+static bool is_neutral(const json_t *value, double neutral)
+{
+    if (json_is_number(value))
+        return json_number_value(value) == neutral || json_number_value(value) == 0;
+    if (json_is_array(value) || json_is_object(value))
+        return json_array_size(value) + json_object_size(value) == 0;
+    return !json_is_string(value) && !json_is_true(value);
+}
+
+static void list_unsupported(const rules_reader *r, mh_generation_defaults *d)
+{
+    d->unsupported[0] = 0;
+    for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++)
+        if (!is_neutral(json_object_get(r->root, unsupported[i].name), unsupported[i].neutral)) {
+            const size_t used = strlen(d->unsupported);
+            snprintf(d->unsupported + used, sizeof d->unsupported - used, "%s%s", used ? " " : "",
+                     unsupported[i].name);
+        }
+}
+
 static mh_status read_rules(const rules_reader *r, mh_token_rules *rules)
 {
     if (!json_is_object(r->root))
@@ -189,6 +238,7 @@ static mh_status read_rules(const rules_reader *r, mh_token_rules *rules)
     rules->renormalize = json_is_true(json_object_get(r->root, "renormalize_logits"));
     MH_TRY(read_count(r, "min_length", &rules->min_length));
     MH_TRY(read_count(r, "min_new_tokens", &rules->min_new_tokens));
+    list_unsupported(r, &rules->defaults);
     return read_defaults(r, &rules->defaults);
 }
 
