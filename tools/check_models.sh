@@ -103,11 +103,42 @@ check_opus_mt() {
     echo "check_models: opus-mt-fr-en: $answer $(wc -l <"$golden") translations and $logits of transformers'"
 }
 
+# most_anonymous OPTION...: the most anonymous memory of `generate` with them is then $most, in kB
+most_anonymous() {
+    "$build/multihead" generate -q -m "$model" -n 8 "$@" >/dev/null &
+    most=0
+    while now=$(awk '/^RssAnon:/ { print $2 }' /proc/$!/status 2>/dev/null) && [ -n "$now" ]; do
+        [ "$now" -le "$most" ] || most=$now
+        sleep 0.02
+    done
+    wait $! || fail "generate $* failed"
+}
+
+# In bf16: the weights and little else, and for a prompt its keys and values, f32 in 30 layers of 3 heads of 64. What
+# loading takes for a moment is more than what a short prompt does, hence two prompts of which both take more.
+check_smollm2_memory() {
+    awk 'BEGIN { for (i = 0; i < 1000; i++) printf "%sa", i ? " " : ""; print "" }' >"$tmp/long" # a token each
+    tr '\n' ' ' <"$tmp/long" | cat - "$tmp/long" >"$tmp/longer"
+    most_anonymous --dtype bf16 "Gravity is"
+    short=$most
+    most_anonymous --dtype bf16 --input "$tmp/long"
+    long=$most
+    most_anonymous --dtype bf16 --input "$tmp/longer"
+    added=$((most - long)) cache=$((1000 * 2 * 30 * 3 * 64 * 4 / 1024))
+    [ $short -lt 400000 ] || fail "SmolLM2: found $short kB of anonymous memory, expected less than 400000"
+    [ $long -gt $short ] || fail "SmolLM2: 1000 tokens take no more memory than two"
+    [ $added -lt $((cache * 13 / 10)) ] ||
+        fail "SmolLM2: 1000 tokens add $added kB, expected less than 1.3 times their cache of $cache"
+    memory="$((short / 1000)) MB in bf16, and $((added / 1000)) for 1000 tokens more, whose cache is $((cache / 1000))"
+}
+
 check_smollm2() {
     run_test test_smollm2 MH_SMOLLM2
     answer=$(generate --chat "What is the capital of France?")
     [ "$answer" = "The capital of France is Paris." ] || fail "SmolLM2: generate --chat found '$answer'"
     echo "check_models: SmolLM2-135M-Instruct, GGUF: $(grep 'error of a logit' "$tmp/log"), the greedy answer of transformers: $answer"
+    check_smollm2_memory
+    echo "check_models: SmolLM2-135M-Instruct: anonymous memory of $memory"
 }
 
 if fetch minilm; then check_minilm; fi
