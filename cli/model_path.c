@@ -272,6 +272,19 @@ static int refuse_file(const reasons *why, const char *path)
     return EXIT_INPUT;
 }
 
+// A directory of models: whether there are some below it.
+static bool refuse_folder(const reasons *why, const char *path)
+{
+    path_list folder = {.paths = (char *[]){(char *)path}, .count = 1};
+    path_list models = list_models(&folder);
+    char *there = models.count ? join_list(&models) : NULL;
+    if (there)
+        fprintf(why->to, "%s%s: is no model; models found there: %s\n", why->option, path, there);
+    free(there);
+    free_list(&models);
+    return there != NULL;
+}
+
 // ---- both ---------------------------------------------------------------------------------------
 
 static int find_name(const reasons *why, const char *name, char **directory)
@@ -302,6 +315,8 @@ static int find_path(const reasons *why, const char *name, char **directory)
     }
     if (!S_ISDIR(status.st_mode) && !ends_in(name, ".gguf"))
         return refuse_file(why, name);
+    if (S_ISDIR(status.st_mode) && !is_model(name) && refuse_folder(why, name))
+        return EXIT_INPUT;
     *directory = strdup(name);
     return *directory ? EXIT_DONE : EXIT_MEMORY;
 }

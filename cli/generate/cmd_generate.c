@@ -23,8 +23,14 @@ static int check_generator(generate *g)
 {
     const mh_model_info *info = mh_model_describe(g->arguments.model);
     if (!(info->abilities & MH_CAN_GENERATE)) {
-        complain("%s: this model (%s%s%s) is no causal language model", g->arguments.directory,
-                 info->family, *info->architecture ? ", " : "", info->architecture);
+        const char *other = info->abilities & MH_CAN_TRANSLATE    ? "translate"
+                            : info->abilities & MH_CAN_TRANSCRIBE ? "transcribe"
+                            : info->abilities & MH_CAN_FILL       ? "fill"
+                            : info->abilities & MH_CAN_CLASSIFY   ? "classify"
+                                                                  : "embed";
+        complain("%s: this model (%s%s%s) is no causal language model; multihead %s runs it",
+                 g->arguments.directory, info->family, *info->architecture ? ", " : "",
+                 info->architecture, other);
         return EXIT_INPUT;
     }
     int code = check_range("--layer", g->view.layer, info->layers, "layer", "layers");
@@ -63,7 +69,7 @@ static int generate_all(const generate *g, const mh_text *prompts)
     o.add_special_tokens = !g->chat;
     mh_status status = mh_generate_texts(a->context, a->model, &o, prompts, a->count, &made);
     if (status)
-        code = complain_texts(a, status);
+        code = complain_generation(a, status);
     const int closed = ordered_text_close(&printed, made);
     if (code == EXIT_DONE)
         code = closed;

@@ -17,7 +17,7 @@ static int render(const generate *g, const mh_chat_message *messages, size_t cou
     mh_status status = mh_model_chat(a->context, a->model, g->template, messages, count, text);
     if (status == MH_OK)
         return EXIT_DONE;
-    const bool unknown = !g->template && !mh_model_chat_template(a->model);
+    const bool unknown = !g->template && status == MH_ERROR_UNSUPPORTED;
     complain("%s: %s%s", a->directory, mh_error_message(a->context),
              unknown ? " (--template NAME)" : "");
     return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
@@ -79,7 +79,7 @@ static int answer_prompt(const generate *g, mh_text prompt, bool special, char *
     o.prompt_cache = o.beam == 1 ? g->history : NULL;
     mh_status status = mh_generate_texts(a->context, a->model, &o, &prompt, 1, &made);
     if (status)
-        code = complain_texts(a, status);
+        code = complain_generation(a, status);
     const int closed = ordered_text_close(&printed, made);
     if (answer) {
         *answer = printed.kept ? printed.kept : calloc(1, 1);

@@ -61,6 +61,9 @@ typedef struct ordered_text {
 int ordered_text_open(const generate *g, size_t count, ordered_text *o);
 mh_generate_action ordered_text_add(void *user, const mh_generated_token *token); // mh_generate_fn
 
+// complain_texts(), which names the model if it is damaged: the texts are valid UTF-8 by then.
+int complain_generation(const text_arguments *a, mh_status status);
+
 // `made` is NULL if generation has failed.
 int ordered_text_close(ordered_text *o, const mh_generations *made);
 

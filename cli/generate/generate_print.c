@@ -64,6 +64,12 @@ static void print_generation_json(const generate *g, mh_text prompt, const mh_ge
     printf("}\n");
 }
 
+int complain_generation(const text_arguments *a, mh_status status)
+{
+    return status == MH_ERROR_FORMAT ? complain_status(a->context, status, a->directory)
+                                     : complain_texts(a, status);
+}
+
 // ---- texts in order -----------------------------------------------------------------------------
 
 typedef struct waiting_text {

@@ -149,7 +149,7 @@ int text_arguments_open(text_arguments *t)
     if (code == EXIT_DONE && t->pictures && mh_model_describe(t->model)->image_size && !text)
         return EXIT_DONE;
     if (code == EXIT_DONE && !mh_model_tokenizer(text && t->pictures ? text : t->model)) {
-        complain("%s: has no tokenizer, expected tokenizer.json or vocab.txt", t->directory);
+        complain("%s: has no tokenizer, expected " TOKENIZER_FILES, t->directory);
         code = EXIT_INPUT;
     }
     return code;

@@ -16,6 +16,11 @@
 
 #include <multihead/pretrained.h>
 
+// What a model's directory may have, for messages.
+#define TOKENIZER_FILES                                                                            \
+    "one of tokenizer.json, vocab.txt, vocab.json with merges.txt, tokenizer.model, spiece.model " \
+    "or source.spm"
+
 typedef struct text_arguments {
     common_options common;
     const char *model_name; // as given with -m

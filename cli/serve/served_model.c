@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The model that is served: a translator, or a model of another kind, and what it does with a text.
 #include "messages.h"
+#include "pretrained/text_arguments.h"
 #include "server.h"
 
 #include <stdlib.h>
@@ -37,7 +38,7 @@ static int check_served(const char *directory, served_model *s)
                  "makes a page of a recording",
                  directory);
     else if (!s->pictures && !mh_model_tokenizer(s->model))
-        complain("%s: has no tokenizer, expected tokenizer.json or vocab.txt", directory);
+        complain("%s: has no tokenizer, expected " TOKENIZER_FILES, directory);
     else
         return EXIT_DONE;
     return EXIT_INPUT;

@@ -120,6 +120,13 @@ static bool is_tar(const mh_source *source)
     return source->size >= MAGIC + 5 && memcmp(source->bytes + MAGIC, "ustar", 5) == 0;
 }
 
+// The formats of llama.cpp before GGUF: ggml, ggmf, ggjt and ggla as 32-bit numbers.
+static bool is_ggml(const mh_source *source)
+{
+    return begins(source, "lmgg", 4) || begins(source, "fmgg", 4) || begins(source, "tjgg", 4) ||
+           begins(source, "algg", 4);
+}
+
 mh_status mh_refuse_known_kind(const mh_source *source)
 {
     const int protocol = pickle_protocol(source);
@@ -131,6 +138,9 @@ mh_status mh_refuse_known_kind(const mh_source *source)
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (begins(source, kinds[i].magic, kinds[i].size))
             return mh_source_fail(source, MH_ERROR_FORMAT, "is %s, " EXPECTED, kinds[i].kind);
+    if (is_ggml(source))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "does not begin with GGUF; older GGML files have to be converted");
     if (is_tar(source))
         return mh_source_fail(source, MH_ERROR_FORMAT,
                               "is a tar archive; a PyTorch file of this kind (before version "

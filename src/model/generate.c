@@ -15,6 +15,7 @@
 
 enum { MOST_GENERATE_BEAM = 1024, MOST_SEQUENCES = 65536, MOST_TOP_LOGPROBS = 1024 };
 static const size_t MOST_SEGMENT = 1 << 20;
+static const double MOST_FACTOR = 1e6; // of logits: temperature and repetition penalty
 
 static mh_status check_size(mh_context *context, const char *name, size_t found, size_t low,
                             size_t high)
@@ -27,17 +28,18 @@ static mh_status check_size(mh_context *context, const char *name, size_t found,
 
 static mh_status check_sampling(mh_context *context, const mh_generate_options *o)
 {
-    if (!(o->temperature >= 0 && isfinite(o->temperature)))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "temperature: found %g, expected 0 or more",
-                       o->temperature);
+    if (!(o->temperature >= 0 && o->temperature <= MOST_FACTOR))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "temperature: found %g, expected 0 to %.0f",
+                       o->temperature, MOST_FACTOR);
     if (!(o->top_p > 0 && o->top_p <= 1))
         return mh_fail(context, MH_ERROR_ARGUMENT, "top_p: found %g, expected more than 0, up to 1",
                        o->top_p);
     if (!(o->min_p >= 0 && o->min_p <= 1))
         return mh_fail(context, MH_ERROR_ARGUMENT, "min_p: found %g, expected 0 to 1", o->min_p);
-    if (!(o->repetition_penalty > 0 && isfinite(o->repetition_penalty)))
+    if (!(o->repetition_penalty > 0 && o->repetition_penalty <= MOST_FACTOR))
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "repetition_penalty: found %g, expected more than 0", o->repetition_penalty);
+                       "repetition_penalty: found %g, expected more than 0, up to %.0f",
+                       o->repetition_penalty, MOST_FACTOR);
     if (!(o->length_penalty >= 0 && isfinite(o->length_penalty)))
         return mh_fail(context, MH_ERROR_ARGUMENT, "length_penalty: found %g, expected 0 or more",
                        o->length_penalty);
@@ -96,12 +98,12 @@ static mh_status check_prompt(mh_context *context, const mh_model *model, size_t
     const size_t most = model->info.max_length;
     if (count > most)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "prompt %zu: found %zu tokens, expected at most %zu, the model's longest "
+                       "text %zu: found %zu tokens, expected at most %zu, the model's longest "
                        "input",
                        i + 1, count, most);
     for (size_t j = 0; j < count; j++)
         if (ids[j] < 0 || (size_t)ids[j] >= model->description.vocabulary)
-            return mh_fail(context, MH_ERROR_ARGUMENT, "prompt %zu: found id %d, expected 0 to %zu",
+            return mh_fail(context, MH_ERROR_ARGUMENT, "text %zu: found id %d, expected 0 to %zu",
                            i + 1, (int)ids[j], model->description.vocabulary - 1);
     return MH_OK;
 }
@@ -113,7 +115,7 @@ static mh_status set_prompt(mh_context *context, const mh_generate_job *job, siz
     const int32_t bos = job->model->rules.bos;
     if (count == 0 && bos < 0)
         return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "prompt %zu: found no tokens, expected some: the model has no "
+                       "text %zu: found no tokens, expected some: the model has no "
                        "beginning-of-text token",
                        i + 1);
     MH_TRY(check_prompt(context, job->model, i, ids, count));
@@ -194,8 +196,8 @@ mh_status mh_job_damaged(mh_context *context, const mh_generate_job *job)
 {
     return mh_fail(
         context, MH_ERROR_FORMAT,
-        "generate: the logits of this model (%s) are NaN or infinite, or its token rules "
-        "allow no token: its files are damaged",
+        "the logits of this model (%s) are NaN or infinite, or its token rules allow no token: "
+        "its files are damaged",
         job->model->info.family);
 }
 

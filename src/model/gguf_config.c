@@ -124,6 +124,8 @@ static mh_status copy_setting(config_writer *w, const setting *s)
     double number = 0;
     if (value.type != MH_GGUF_BOOL && (!mh_gguf_number(&value, &number) || !isfinite(number)))
         return bad_setting(w, full, &value, "a number");
+    if (s->required && !(number >= 1)) // sizes
+        return bad_setting(w, full, &value, "an integer of at least 1");
     put(w, w->root, s->key, as_json(&value));
     return MH_OK;
 }

@@ -33,7 +33,7 @@ static mh_status parse_until(mh_jinja_parser *p, const char *const *ends, mh_jin
     const size_t at = p->token.at;
     MH_TRY(expect_end(p));
     if (++p->depth > MH_JINJA_DEPTH / 2)
-        return mh_jinja_fail(p->context, p->source, at, "found blocks nested too deeply");
+        return mh_jinja_fail(p->context, p->source, at, "found tags or brackets nested too deeply");
     MH_TRY(parse_body(p, first));
     p->depth--;
     if (p->token.kind != MH_TOKEN_NAME)

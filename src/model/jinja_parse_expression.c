@@ -370,7 +370,7 @@ mh_status mh_jinja_parse_choiceless(mh_jinja_parser *p, mh_jinja_node **node)
 {
     if (++p->depth > MH_JINJA_DEPTH / 2)
         return mh_jinja_fail(p->context, p->source, p->token.at,
-                             "found brackets nested too deeply");
+                             "found tags or brackets nested too deeply");
     MH_TRY(parse_level(p, LEVEL_OR, node));
     p->depth--;
     return MH_OK;

@@ -117,8 +117,9 @@ mh_status mh_model_need_tokenizer(mh_context *context, const mh_model *model)
     return model->tokenizer
                ? MH_OK
                : mh_fail(context, MH_ERROR_UNSUPPORTED,
-                         "this model's directory has no tokenizer: tokenizer.json, vocab.txt, or "
-                         "vocab.json and merges.txt");
+                         "this model has no tokenizer, expected one of tokenizer.json, vocab.txt, "
+                         "vocab.json with merges.txt, tokenizer.model, spiece.model or "
+                         "source.spm");
 }
 
 mh_status mh_model_encode(mh_context *context, const mh_model *model, bool truncate,

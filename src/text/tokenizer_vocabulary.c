@@ -5,6 +5,7 @@
 #include "text/tokenizer_files.h"
 #include "text/tokenizer_patterns.h"
 #include "text/tokenizer_sentencepiece.h"
+#include <stdio.h>
 
 #define CHECK(status, call)                                                                        \
     do {                                                                                           \
@@ -48,8 +49,14 @@ static mh_status add_pre_tokenizer(const mh_build *b, const char *name)
         CHECK(status, mh_build_byte_level(b, (int)known[i].pattern, false));
         return status;
     }
-    return mh_source_fail(b->source, MH_ERROR_UNSUPPORTED, "pre-tokenizer %s is not known",
-                          mh_quote_string(name).text);
+    char names[256] = "";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t used = strlen(names);
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", known[i].name);
+    }
+    return mh_source_fail(b->source, MH_ERROR_UNSUPPORTED,
+                          "pre-tokenizer %s is not known, expected one of: %s",
+                          mh_quote_string(name).text, names);
 }
 
 static mh_status tokenizer_vocabulary_add_merges(const mh_build *b, const mh_vocabulary *v)

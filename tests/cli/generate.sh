@@ -188,5 +188,13 @@ cp tiny/vocab.json tiny/merges.txt encoder
 run multihead generate -m encoder "The"
 multihead generate -m tiny "$(printf 'a\377b')"
 run multihead generate -m "$goldens/../../../models/fr-en" "The" 2>&1 | sed "s|$goldens|GOLDENS|"
+run multihead generate -m . "The"
+printf 'tjgg\003\000\000\000%0100d' 0 >old.gguf
+run multihead generate -m old.gguf "The"
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "{%% if true %%}"; for (; i > 0; i--) printf "{%% endif %%}" }' \
+    >rules/chat_template.jinja
+run multihead generate -m rules --chat "Hi"
+echo '{{ raise_exception("no way") }}' >rules/chat_template.jinja
+run multihead generate -m rules --chat "Hi"
 multihead generate -m tiny -n 30 "The" >/dev/full
 echo "exit $?"

@@ -134,6 +134,11 @@ static void test_settings_refused(void **state)
     b = gguf_begin(3, 0, 1);
     gguf_pair_string(&b, "general.architecture", "llama");
     refuse_model(b, MH_ERROR_FORMAT, "metadata \"llama.block_count\" is missing");
+    b = gguf_begin(3, 0, 2);
+    gguf_pair_string(&b, "general.architecture", "llama");
+    gguf_pair_u32(&b, "llama.block_count", 0);
+    refuse_model(b, MH_ERROR_FORMAT,
+                 "\"llama.block_count\": found a u32 (\"0\"), expected an integer");
     b = small_llama(1, 0);
     gguf_pair_u32(&b, "llama.expert_count", 8);
     refuse_model(b, MH_ERROR_UNSUPPORTED, "mixtures of experts");

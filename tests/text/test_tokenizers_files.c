@@ -221,7 +221,8 @@ static void test_vocabulary(void **state)
     mh_tokenizer_free(t);
     v.pre_tokenizer = "quipu";
     test_refused(context, mh_tokenizer_from_vocabulary(context, "x.gguf", &v, &t),
-                 MH_ERROR_UNSUPPORTED, "pre-tokenizer \"quipu\" is not known");
+                 MH_ERROR_UNSUPPORTED,
+                 "pre-tokenizer \"quipu\" is not known, expected one of: gpt-2, ");
 }
 
 // ---- options ------------------------------------------------------------------------------------
