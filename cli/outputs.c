@@ -107,6 +107,36 @@ void outputs_check(struct argp_state *state, const output *outputs, int count, c
     }
 }
 
+// A file is written beside its place and renamed, what is no regular file in place.
+static int check_writable(const char *path)
+{
+    struct stat status;
+    char directory[4096];
+    const bool exists = stat(path, &status) == 0;
+    if (exists && S_ISDIR(status.st_mode))
+        return EISDIR;
+    if (exists && !S_ISREG(status.st_mode))
+        return access(path, W_OK) == 0 ? 0 : errno;
+    if (snprintf(directory, sizeof directory, "%s", path) >= (int)sizeof directory)
+        return ENAMETOOLONG;
+    char *slash = strrchr(directory, '/');
+    if (slash)
+        slash[slash == directory] = 0;
+    return access(slash ? directory : ".", W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+int outputs_writable(const output *outputs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const int error = outputs[i].path ? check_writable(outputs[i].path) : 0;
+        if (error) {
+            complain("%s: cannot be written: %s", outputs[i].path, strerror(error));
+            return EXIT_FAILED;
+        }
+    }
+    return EXIT_DONE;
+}
+
 static void say_written(const output *outputs, int failed)
 {
     char list[1024] = "";

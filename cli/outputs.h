@@ -28,6 +28,10 @@ void outputs_check_npy(struct argp_state *state, const output *outputs, int coun
 // none), such as an option, prints there.
 void outputs_check(struct argp_state *state, const output *outputs, int count, const char *talker);
 
+// Whether they could be written, before a long computation: a directory that is missing, or may not
+// be written to. Returns an exit code after reporting the first that could not.
+int outputs_writable(const output *outputs, int count);
+
 bool outputs_wanted(const output *outputs, int from, int count);
 
 // Writes the requested outputs, outputs[i] as tensors[i]. Returns an exit code after reporting

@@ -137,6 +137,10 @@ static int run_generate(int argc, char **argv)
         code = text_arguments_open(&g.arguments);
     if (code == EXIT_DONE)
         code = check_generator(&g);
+    if (code == EXIT_DONE && g.chat)
+        code = check_template(&g);
+    if (code == EXIT_DONE)
+        code = outputs_writable((output[]){g.page, g.trace}, 2);
     if (code == EXIT_DONE)
         code = generate_texts(&g);
     free(g.stops);

@@ -23,6 +23,19 @@ static int render(const generate *g, const mh_chat_message *messages, size_t cou
     return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
 }
 
+// A template that leaves the message out is a valid program, and the model answers nothing.
+int check_template(const generate *g)
+{
+    static const char probe[] = "zqxj";
+    mh_buffer text = {0};
+    int code = make_prompt(g, (mh_text){probe, sizeof probe - 1}, &text);
+    if (code == EXIT_DONE && (!text.size || !memmem(text.data, text.size, probe, sizeof probe - 1)))
+        note("%s: the chat template %s", g->arguments.directory,
+             text.size ? "leaves out the message" : "is empty: the model does not see the message");
+    mh_buffer_free(g->arguments.context, &text);
+    return code;
+}
+
 int make_prompt(const generate *g, mh_text message, mh_buffer *text)
 {
     mh_chat_message messages[2];

@@ -31,15 +31,23 @@ enum {
     KEY_TRACE_OUT,
     KEY_LAYER,
     KEY_HEAD,
+    KEY_MAX_LENGTH,
+    KEY_DO_SAMPLE,
+    KEY_PROMPT = 'p',
 };
 
 static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "How tokens are chosen", 1},
     {"max-tokens", KEY_MAX_TOKENS, "N", 0, "generate at most N tokens. Default: 128", 0},
     ALIAS("max-new-tokens"),
+    {"max-length", KEY_MAX_LENGTH, "N", OPTION_HIDDEN, "Hugging Face's: with the prompt's tokens",
+     0},
+    {"do-sample", KEY_DO_SAMPLE, NULL, OPTION_HIDDEN, "Hugging Face's: leads to --temperature", 0},
+    {"prompt", KEY_PROMPT, "TEXT", OPTION_HIDDEN, "llama.cpp's: leads to TEXT by itself", 0},
     {"temperature", KEY_TEMPERATURE, "X", 0,
      "sample from softmax(logits / X). Default: 0, always the likeliest token", 0},
-    {"top-k", KEY_TOP_K, "N", 0, "sample among the N likeliest tokens. Default: all", 0},
+    ALIAS("temp"),
+    {"top-k", KEY_TOP_K, "N", 0, "sample among the N likeliest tokens. Default: 0, all", 0},
     {"top-p", KEY_TOP_P, "X", 0,
      "sample among the fewest likeliest tokens whose probabilities reach X. Default: 1, all", 0},
     {"min-p", KEY_MIN_P, "X", 0,
@@ -112,10 +120,12 @@ static void add_stop(struct argp_state *state, generate *g, const char *text)
 
 static void check_sampling_options(struct argp_state *state, const generate *g)
 {
-    static const struct {
+    const struct {
         unsigned given;
         const char *option;
-    } filters[] = {{GIVEN_TOP_K, "--top-k"}, {GIVEN_TOP_P, "--top-p"}, {GIVEN_MIN_P, "--min-p"}};
+    } filters[] = {{g->options.top_k ? GIVEN_TOP_K : 0, "--top-k"},
+                   {GIVEN_TOP_P, "--top-p"},
+                   {GIVEN_MIN_P, "--min-p"}};
     const bool samples = g->options.temperature > 0 || g->model_defaults;
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
         if (g->given & filters[i].given && !samples)
@@ -177,7 +187,7 @@ static bool parse_choosing(int key, char *argument, struct argp_state *state, ge
         g->given |= GIVEN_TEMPERATURE;
         return true;
     case KEY_TOP_K:
-        o->top_k = (size_t)parse_integer(state, "--top-k", argument, 1, INT32_MAX);
+        o->top_k = (size_t)parse_integer(state, "--top-k", argument, 0, INT32_MAX);
         g->given |= GIVEN_TOP_K;
         return true;
     case KEY_TOP_P:
@@ -208,6 +218,19 @@ static bool parse_choosing(int key, char *argument, struct argp_state *state, ge
         return true;
     case KEY_DEFAULTS:
         g->model_defaults = true;
+        return true;
+    case KEY_MAX_LENGTH:
+        o->max_length = (size_t)parse_integer(state, "--max-length", argument, 1, INT32_MAX);
+        if (!(g->given & GIVEN_TOKENS))
+            o->max_tokens = INT32_MAX;
+        g->given |= GIVEN_TOKENS;
+        return true;
+    case KEY_DO_SAMPLE:
+        argp_error(state, "--do-sample: expected --temperature X, which samples if X is above 0");
+        return true;
+    case KEY_PROMPT:
+        argp_error(state,
+                   "--prompt: expected the text by itself, multihead generate -m MODEL TEXT");
         return true;
     default:
         return false;

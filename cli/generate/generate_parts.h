@@ -83,6 +83,9 @@ char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t cou
 // Returns an exit code.
 int make_prompt(const generate *g, mh_text message, mh_buffer *text);
 
+// A note if that leaves the message out. Returns an exit code: a template that fails is reported.
+int check_template(const generate *g);
+
 // Reads prompts from the terminal until its end; with --chat they are a conversation.
 int run_prompts(generate *g);
 

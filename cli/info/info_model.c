@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_LABEL_WIDTH = 16 };
+enum {
+    MODEL_LABEL_WIDTH = 16,
+    NO_LIMIT = 1 << 24 // tokens, where neither the model nor its tokenizer has one
+};
 
 // ---- abilities, pooling, special tokens ---------------------------------------------------------
 
@@ -160,7 +163,9 @@ static void report_sizes(report *r, const mh_model_info *info)
         report_count(r, "vocabulary", "vocabulary", info->vocabulary, "");
     if (info->target_vocabulary != info->vocabulary)
         report_count(r, "target_vocabulary", "of targets", info->target_vocabulary, "");
-    if (!info->image_size)
+    if (!info->image_size && info->max_length == NO_LIMIT && !r->json)
+        report_text(r, "max_length", "longest input", "no limit of its own");
+    else if (!info->image_size)
         report_count(r, "max_length", "longest input", info->max_length, "tokens");
     report_count(r, "parameters", "parameters", info->parameters, "");
 }

@@ -171,7 +171,13 @@ run multihead generate -m tiny --temperature nan "The"
 run multihead generate -m tiny --temperature 1 --top-p 0 "The"
 run multihead generate -m tiny --temperature 1 --top-p 1.5 "The"
 run multihead generate -m tiny --temperature 1 --min-p 2 "The"
-run multihead generate -m tiny --temperature 1 --top-k 0 "The"
+run multihead generate -m tiny $scalar -n 4 --temp 1.5 --top-k 0 --seed 7 "The cat"
+run multihead generate -m tiny $scalar -n 4 --top-k 0 "The cat"
+run multihead generate -m tiny $scalar --max-length 5 "The"
+run multihead generate -m tiny --do-sample "The"
+run multihead generate -m tiny -p "The"
+run multihead generate -m tiny --attention none/page.html "The"
+run multihead generate -m tiny --trace-out /dev "The"
 run multihead generate -m tiny --top-k 5 "The"
 run multihead generate -m tiny --repetition-penalty 0 "The"
 run multihead generate -m tiny --beam 2 --temperature 1 "The"
@@ -196,5 +202,9 @@ awk 'BEGIN { for (i = 0; i < 300; i++) printf "{%% if true %%}"; for (; i > 0; i
 run multihead generate -m rules --chat "Hi"
 echo '{{ raise_exception("no way") }}' >rules/chat_template.jinja
 run multihead generate -m rules --chat "Hi"
+: >rules/chat_template.jinja
+run multihead generate -m rules $scalar -n 2 --chat "Hi"
+echo 'Hello' >rules/chat_template.jinja
+run multihead generate -m rules $scalar -n 2 --chat "Hi"
 multihead generate -m tiny -n 30 "The" >/dev/full
 echo "exit $?"

@@ -8,6 +8,7 @@ show "$goldens/bert-classifier"
 show "$goldens/roberta-mlm"
 show "$goldens/gpt2"
 show "$goldens/marian"
+show "$goldens/t5" | grep longest
 show "$goldens/llama-scaled" | grep -E 'family|can|longest|rotary|window|sliding'
 show "$goldens/gemma3" | grep -E 'family|can|longest|rotary|window|sliding'
 multihead info --json -m "$goldens/bert-classifier" |
