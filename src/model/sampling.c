@@ -160,15 +160,47 @@ static void sort_candidates(size_t count, uint64_t *candidates, uint64_t *other)
     }
 }
 
-// Scores above -infinity, sorted, in scratch->sorted: three passes end in the other array.
+// Scores above -infinity, in the order of their ids.
 static size_t list_candidates(const float *scores, size_t V, const mh_sampling_scratch *scratch)
 {
     size_t count = 0;
     for (size_t i = 0; i < V; i++)
         if (scores[i] > -INFINITY)
             scratch->candidates[count++] = make_candidate(scores[i], i);
-    sort_candidates(count, scratch->candidates, scratch->sorted);
     return count;
+}
+
+// The last value of the keys' 11 highest bits that the `wanted` best candidates have.
+static uint64_t find_limit(const uint64_t *candidates, size_t count, size_t wanted)
+{
+    enum { SHIFT = 53, BUCKETS = 1 << 11 };
+    uint32_t counts[BUCKETS] = {0};
+    for (size_t i = 0; i < count; i++)
+        counts[candidates[i] >> SHIFT]++;
+    size_t bucket = 0;
+    for (size_t sum = counts[0]; sum < wanted && bucket + 1 < BUCKETS; sum += counts[bucket])
+        bucket++;
+    return ((uint64_t)bucket + 1) << SHIFT; // 0 if it is the last
+}
+
+// At least the `wanted` best of the listed candidates and those as good as the last of them,
+// sorted, in scratch->sorted, whose second half is needed, too. Returns their number; 0 if that is
+// too small.
+static size_t sort_head(size_t count, size_t wanted, size_t V, const mh_sampling_scratch *scratch)
+{
+    const uint64_t limit = find_limit(scratch->candidates, count, wanted);
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        kept += !limit || scratch->candidates[i] < limit;
+    if (2 * kept > V)
+        return 0;
+    kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!limit || scratch->candidates[i] < limit)
+            scratch->sorted[kept++] = scratch->candidates[i];
+    sort_candidates(kept, scratch->sorted, scratch->sorted + kept);
+    memcpy(scratch->sorted, scratch->sorted + kept, kept * sizeof *scratch->sorted);
+    return kept;
 }
 
 // ---- filters ------------------------------------------------------------------------------------
@@ -204,13 +236,9 @@ static size_t keep_min_p(const double *weights, size_t count, double min_p)
     return kept;
 }
 
-size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
-                            const mh_sampling_scratch *scratch)
+// exp((score - best) / temperature) of the first `count` sorted candidates.
+static void set_weights(const mh_sampling *s, size_t count, const mh_sampling_scratch *scratch)
 {
-    size_t count = list_candidates(scores, V, scratch);
-    if (count == 0)
-        return 0;
-    count = keep_top_k(scratch->sorted, count, s->top_k);
     const double best = candidate_score(scratch->sorted[0]);
     for (size_t i = 0; i < count; i += GROUP) {
         const size_t n = count - i < GROUP ? count - i : GROUP;
@@ -220,11 +248,32 @@ size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
         exp_group(weights);
         memcpy(scratch->weights + i, weights, n * sizeof *weights);
     }
+}
+
+static size_t filter_listed(const mh_sampling *s, size_t count, size_t V,
+                            const mh_sampling_scratch *scratch)
+{
+    if (count == 0)
+        return 0;
+    const size_t head =
+        s->top_k > 0 && s->top_k < count ? sort_head(count, s->top_k, V, scratch) : 0;
+    if (head)
+        count = head;
+    else
+        sort_candidates(count, scratch->candidates, scratch->sorted);
+    count = keep_top_k(scratch->sorted, count, s->top_k);
+    set_weights(s, count, scratch);
     if (s->top_p < 1)
         count = keep_top_p(scratch->weights, count, s->top_p);
     if (s->min_p > 0)
         count = keep_min_p(scratch->weights, count, s->min_p);
     return count;
+}
+
+size_t mh_filter_candidates(const mh_sampling *s, const float *scores, size_t V,
+                            const mh_sampling_scratch *scratch)
+{
+    return filter_listed(s, list_candidates(scores, V, scratch), V, scratch);
 }
 
 // ---- the choice ---------------------------------------------------------------------------------
@@ -249,18 +298,13 @@ static double random_number(uint64_t seed, uint64_t sequence, uint64_t position)
     return (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) * 0x1p-53;
 }
 
-int32_t mh_sample_token(const mh_sampling *s, uint64_t sequence, uint64_t position,
-                        const float *scores, size_t V, const mh_sampling_scratch *scratch)
+// Of the first `count` candidates, the one that the random number falls on.
+static int32_t choose_candidate(size_t count, double random, const mh_sampling_scratch *scratch)
 {
-    if (s->temperature == 0)
-        return find_likeliest(scores, V);
-    const size_t count = mh_filter_candidates(s, scores, V, scratch);
-    if (count == 0)
-        return -1;
     double total = 0, sum = 0;
     for (size_t i = 0; i < count; i++)
         total += scratch->weights[i];
-    const double wanted = random_number(s->seed, sequence, position) * total;
+    const double wanted = random * total;
     size_t i = 0;
     for (; i + 1 < count; i++) {
         sum += scratch->weights[i];
@@ -268,4 +312,115 @@ int32_t mh_sample_token(const mh_sampling *s, uint64_t sequence, uint64_t positi
             break;
     }
     return mh_candidate_id(scratch->sorted[i]);
+}
+
+// ---- the choice without sorting all -------------------------------------------------------------
+//
+// The order of the candidates is part of the result, as sums in double depend on it: but for the
+// few best ones, whose sums are the same in a shorter list, only the sum of all weights does, which
+// is known within bounds from the sum in any order. Where both bounds lead to the same token, it is
+// the token.
+
+typedef struct sum_bounds {
+    double low, high;
+} sum_bounds;
+
+// Of the sum of all weights, in any order.
+static sum_bounds bound_total(const mh_sampling *s, const float *scores, size_t V)
+{
+    const double best = find_most(scores, V), factor = 1 / s->temperature;
+    double sums[GROUP] = {0}, terms[GROUP], total = 0;
+    for (size_t i = 0; i < V; i += GROUP) {
+        const size_t n = V - i < GROUP ? V - i : GROUP;
+        for (size_t k = 0; k < GROUP; k++)
+            terms[k] = k < n ? ((double)scores[i + k] - best) * factor : -INFINITY;
+        exp_group(terms);
+        for (size_t k = 0; k < GROUP; k++)
+            sums[k] += terms[k];
+    }
+    for (size_t k = 0; k < GROUP; k++)
+        total += sums[k];
+    // rounding of V sums, and of the factor where the exponent is -708
+    const double error = 1e-12 + (double)V * 0x1p-51;
+    return (sum_bounds){total * (1 - error), total * (1 + error)};
+}
+
+// The first candidates whose weights reach `limit`; `count` if they do not.
+static size_t reach(const double *weights, size_t count, double limit)
+{
+    double sum = 0;
+    size_t i = 0;
+    while (i < count && (sum += weights[i]) <= limit)
+        i++;
+    return i;
+}
+
+// keep_top_p() of a list that goes on.
+static size_t keep_below(const double *weights, size_t count, double limit)
+{
+    double before = 0;
+    size_t kept = 0;
+    while (kept < count && (kept == 0 || before < limit))
+        before += weights[kept++];
+    return kept;
+}
+
+// Whether the first `head` of more candidates decide; *id is the token then.
+static bool decide(const mh_sampling *s, size_t head, sum_bounds total, double random,
+                   const mh_sampling_scratch *scratch, int32_t *id)
+{
+    const double *weights = scratch->weights;
+    size_t kept = head;
+    if (s->top_p == 1 && s->min_p == 0) {
+        const size_t i = reach(weights, head, random * total.low);
+        *id = i < head ? mh_candidate_id(scratch->sorted[i]) : -1;
+        return i < head && i == reach(weights, head, random * total.high);
+    }
+    if (s->top_p < 1) {
+        kept = keep_below(weights, head, s->top_p * total.low);
+        if (kept == head || kept != keep_below(weights, head, s->top_p * total.high))
+            return false;
+    }
+    if (s->min_p > 0)
+        kept = keep_min_p(weights, kept, s->min_p);
+    if (kept == head)
+        return false;
+    *id = choose_candidate(kept, random, scratch);
+    return true;
+}
+
+// -1 if all candidates are needed.
+static int32_t choose_early(const mh_sampling *s, size_t count, const float *scores, size_t V,
+                            double random, const mh_sampling_scratch *scratch)
+{
+    enum { FIRST = 256, GROWTH = 8 };
+    sum_bounds total = {0, 0};
+    int32_t id = -1;
+    if ((s->top_k > 0 && s->top_k < count) || s->temperature < 1e-300)
+        return -1;
+    if (s->top_p < 1 || s->min_p == 0)
+        total = bound_total(s, scores, V);
+    for (size_t wanted = FIRST; wanted < count; wanted *= GROWTH) {
+        const size_t head = sort_head(count, wanted, V, scratch);
+        if (!head)
+            return -1;
+        set_weights(s, head, scratch);
+        if (decide(s, head, total, random, scratch, &id))
+            return id;
+    }
+    return -1;
+}
+
+int32_t mh_sample_token(const mh_sampling *s, uint64_t sequence, uint64_t position,
+                        const float *scores, size_t V, const mh_sampling_scratch *scratch)
+{
+    if (s->temperature == 0)
+        return find_likeliest(scores, V);
+    const double random = random_number(s->seed, sequence, position);
+    const size_t listed = list_candidates(scores, V, scratch);
+    const int32_t early = choose_early(s, listed, scores, V, random, scratch);
+    if (early >= 0)
+        return early;
+    const size_t count = filter_listed(s, listed, V, scratch);
+    return count ? choose_candidate(count, random, scratch) : -1;
 }

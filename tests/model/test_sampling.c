@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sampling against a naive reference in double, written as transformers' logits processors are:
 // repetition penalty, temperature, top-k with ties, top-p, min-p; and frequencies of samples.
+#include "base/philox.h"
 #include "model/sampling.h"
 #include "support.h"
 #include <math.h>
@@ -194,6 +195,77 @@ static void choice_depends_on_seed_sequence_and_position(void **state)
         assert_true(same[i] < 5);
 }
 
+// ---- the choice without sorting all -------------------------------------------------------------
+
+enum { LARGE = 32003 };
+
+static float large[LARGE];
+static mh_sampling_scratch large_scratch;
+
+// As mh_sample_token() is described: the whole list in order, summed in that order.
+static int32_t choose_from_all(const mh_sampling *s, uint64_t sequence, uint64_t position)
+{
+    const uint32_t counter[4] = {(uint32_t)position, (uint32_t)(position >> 32), (uint32_t)sequence,
+                                 (uint32_t)(sequence >> 32)};
+    const uint32_t key[2] = {(uint32_t)s->seed, (uint32_t)(s->seed >> 32)};
+    uint32_t out[4];
+    mh_philox(counter, key, out);
+    const double random = (double)(((uint64_t)out[0] << 32 | out[1]) >> 11) * 0x1p-53;
+    const size_t count = mh_filter_candidates(s, large, LARGE, &large_scratch);
+    double total = 0, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        total += large_scratch.weights[i];
+    size_t i = 0;
+    for (; i + 1 < count; i++)
+        if ((sum += large_scratch.weights[i]) > random * total)
+            break;
+    return mh_candidate_id(large_scratch.sorted[i]);
+}
+
+// Kinds: as of a language model, flat, equal but for few, many ties, many that cannot come.
+static void fill_large(int kind, uint64_t *random)
+{
+    for (int i = 0; i < LARGE; i++) {
+        float x = 0;
+        for (int k = 0; k < 8; k++)
+            x += random_float(random) - 0.5f;
+        large[i] = kind == 0   ? 4 * x
+                   : kind == 1 ? 1e-3f * x
+                   : kind == 2 ? (float)(i % 1000 == 7)
+                   : kind == 3 ? (float)(int)(4 * x)
+                               : (i % 100 ? -INFINITY : 4 * x);
+    }
+}
+
+static void the_choice_is_that_of_the_whole_list(void **state)
+{
+    (void)state;
+    enum { KINDS = 5, SAMPLES = 40 };
+    static const mh_sampling cases[] = {
+        {1, 0, 1, 0, 1},         {0.3, 0, 1, 0, 2},   {3, 0, 1, 0, 3},     {1, 50, 1, 0, 4},
+        {1, 1, 1, 0, 5},         {1, 20000, 1, 0, 6}, {1, 0, 0.9, 0, 7},   {1, 0, 1e-9, 0, 8},
+        {1, 0, 0.9999, 0, 9},    {1, 0, 1, 0.05, 10}, {1, 0, 1, 1e-6, 11}, {0.8, 40, 0.9, 0.02, 12},
+        {1.2, 0, 0.95, 0.01, 13}};
+    uint64_t random = 5;
+    large_scratch.scores = malloc(LARGE * sizeof(float));
+    large_scratch.candidates = malloc(LARGE * sizeof(uint64_t));
+    large_scratch.sorted = malloc(LARGE * sizeof(uint64_t));
+    large_scratch.weights = malloc(LARGE * sizeof(double));
+    for (int kind = 0; kind < KINDS; kind++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+            for (size_t i = 0; i < SAMPLES; i++) {
+                if (i % 10 == 0)
+                    fill_large(kind, &random);
+                const int32_t expected = choose_from_all(&cases[c], i, c);
+                assert_int_equal(mh_sample_token(&cases[c], i, c, large, LARGE, &large_scratch),
+                                 expected);
+            }
+    free(large_scratch.scores);
+    free(large_scratch.candidates);
+    free(large_scratch.sorted);
+    free(large_scratch.weights);
+}
+
 static void the_likeliest_has_the_lowest_id(void **state)
 {
     (void)state;
@@ -271,6 +343,7 @@ int main(void)
         cmocka_unit_test(filters_by_hand),
         cmocka_unit_test(frequencies_are_the_probabilities),
         cmocka_unit_test(choice_depends_on_seed_sequence_and_position),
+        cmocka_unit_test(the_choice_is_that_of_the_whole_list),
         cmocka_unit_test(the_likeliest_has_the_lowest_id),
         cmocka_unit_test(log_sums),
         cmocka_unit_test(top_scores),
