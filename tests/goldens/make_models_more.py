@@ -32,6 +32,14 @@ MORE = {
                          config=dict(LLAMA, rope_parameters=LLAMA3, tie_word_embeddings=True, head_dim=12,
                                      attention_bias=True, mlp_bias=True),
                          wrong=dict(rope=dict(rope_parameters=dict(rope_type="default", rope_theta=500.0)))),
+    "llama-linear": dict(cls="LlamaForCausalLM", kind="decoder", scaled=QK,
+                         config=dict(LLAMA, num_hidden_layers=1, rope_parameters=dict(
+                             rope_type="linear", rope_theta=500.0, factor=3.0)),
+                         wrong=dict(rope=dict(rope_parameters=dict(rope_type="default", rope_theta=500.0)))),
+    "llama-dynamic": dict(cls="LlamaForCausalLM", kind="decoder", scaled=QK,
+                          config=dict(LLAMA, num_hidden_layers=1, rope_parameters=dict(
+                              rope_type="dynamic", rope_theta=500.0, factor=3.0)),
+                          wrong=dict(rope=dict(rope_parameters=dict(rope_type="default", rope_theta=1e4)))),
     "mistral": dict(cls="MistralForCausalLM", config=dict(LLAMA, sliding_window=4), kind="decoder", scaled=QK,
                     wrong=WIDE),
     "qwen2": dict(cls="Qwen2ForCausalLM", config=LLAMA, kind="decoder", scaled=QK),

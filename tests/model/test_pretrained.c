@@ -149,10 +149,11 @@ static void check_gradients(const char *name)
 // ---- tests --------------------------------------------------------------------------------------
 
 static const char *const models[] = {
-    "bert",  "bert-mlm",        "bert-classifier", "roberta-mlm", "roberta-classifier",
-    "gpt2",  "xlm-roberta-mlm", "distilbert-mlm",  "gpt2-untied", "distilbert-classifier",
-    "llama", "llama-scaled",    "mistral",         "qwen2",       "qwen2-yarn",
-    "qwen3", "gemma2",          "gemma3",          "gpt_neox",    "t5-encoder",
+    "bert",         "bert-mlm",        "bert-classifier", "roberta-mlm", "roberta-classifier",
+    "gpt2",         "xlm-roberta-mlm", "distilbert-mlm",  "gpt2-untied", "distilbert-classifier",
+    "llama",        "llama-scaled",    "mistral",         "qwen2",       "qwen2-yarn",
+    "qwen3",        "gemma2",          "gemma3",          "gpt_neox",    "t5-encoder",
+    "llama-linear", "llama-dynamic",
 };
 enum { MODELS = sizeof models / sizeof *models };
 

@@ -86,8 +86,9 @@ static void tokens_equal_forward_and_transformers(void **state)
 {
     (void)state;
     static const char *const models[] = {
-        "gpt2",       "gpt2-untied", "llama",  "llama-scaled", "mistral",  "qwen2",
-        "qwen2-yarn", "qwen3",       "gemma2", "gemma3",       "gpt_neox",
+        "gpt2",     "gpt2-untied",  "llama",         "llama-scaled", "mistral",
+        "qwen2",    "qwen2-yarn",   "qwen3",         "gemma2",       "gemma3",
+        "gpt_neox", "llama-linear", "llama-dynamic",
     };
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         golden g = open_golden(models[i], false);

@@ -112,8 +112,8 @@ static const char *const encoders[] = {
     "distilbert-classifier",
 };
 static const char *const decoders[] = {
-    "gpt2",       "gpt2-untied", "llama",  "llama-scaled", "mistral",  "qwen2",
-    "qwen2-yarn", "qwen3",       "gemma2", "gemma3",       "gpt_neox",
+    "gpt2",  "gpt2-untied", "llama",  "llama-scaled", "mistral",      "qwen2",         "qwen2-yarn",
+    "qwen3", "gemma2",      "gemma3", "gpt_neox",     "llama-linear", "llama-dynamic",
 };
 enum {
     ENCODERS = sizeof encoders / sizeof *encoders,
@@ -215,6 +215,8 @@ static void positions(void **state)
 {
     (void)state;
     expect_change_noticed("llama-scaled", "llama3", "rope", drop_scaling);
+    expect_change_noticed("llama-linear", "linear", "rope", drop_scaling);
+    expect_change_noticed("llama-dynamic", "base of dynamic", "rope", one_base);
     expect_change_noticed("qwen2-yarn", "yarn", "rope", drop_all_scaling);
     expect_change_noticed("gemma3", "one base", "rope", one_base);
     expect_change_noticed("gpt_neox", "all of a head rotated", "rope", rotate_all);
