@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Measures text generation: multihead, transformers, CTranslate2 and llama.cpp.
 
-Greedy, from token ids to token ids, with the same weights and number of threads: a prompt of 256
-tokens until its first new token, and 64 new tokens for 1, 8 and 32 short prompts at once. All
-contenders are loaded before; they take turns, and the best turn of each counts. Ratios are time of
+Greedy, from token ids to token ids, with the same weights and number of threads: one prompt of 256
+tokens, and eight of them at once, until their first new token, and 64 new tokens for 1, 8 and 32
+short prompts at once. All contenders are loaded before; they take turns, and the best turn of each counts. Ratios are time of
 the peer / time of multihead: above 1 multihead is faster. `best` is the fastest peer of the same
 precision; quantised peers are shown beside multihead's bf16.
 """
@@ -28,8 +28,8 @@ from multihead_model_ctypes import Model
 ROOT = Path(__file__).resolve().parent.parent
 OURS, BEST = "multihead", "best"
 PRECISIONS = {"f32": ["f32"], "bf16": ["bf16", "int8"]}  # ours: the peers'
-CASES = {"prompt": (1, 256, 1), "1 at once": (1, 8, 64), "8 at once": (8, 8, 64),
-         "32 at once": (32, 8, 64)}  # sequences, tokens of a prompt, new tokens
+CASES = {"prompt": (1, 256, 1), "8 prompts at once": (8, 256, 1), "1 at once": (1, 8, 64),
+         "8 at once": (8, 8, 64), "32 at once": (32, 8, 64)}  # sequences, tokens of a prompt, new
 VOCABULARY = 1000, 40000  # ids of words in both vocabularies
 SAME = 8            # first new tokens that are compared
 AGREEMENT = 0.9     # of the sequences, between f32 contenders
@@ -62,7 +62,7 @@ def measure(ready, case, effort):
 def make_row(model, case, precision, threads, best, same):
     """Speeds and ratios; contenders of the same precision count for the best one."""
     sequences, tokens, count = CASES[case]
-    units = tokens if case == "prompt" else sequences * count
+    units = sequences * (tokens if count == 1 else count)
     names = {key: OURS if key[0] == OURS else " ".join(key[:2]) for key in best}
     ms = {names[key]: 1e3 * timing.seconds for key, timing in best.items()}
     ratio = {name: ms[name] / ms[OURS] for name in ms if name != OURS}

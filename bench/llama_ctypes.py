@@ -113,6 +113,9 @@ class Llama:
 
 # ---- a model ---------------------------------------------------------------------------------
 
+BATCH = 512  # tokens of a call
+
+
 class LlamaModel:
     """A model, with a context for each number of sequences that is asked for."""
 
@@ -124,20 +127,21 @@ class LlamaModel:
             raise OSError(f"llama.cpp cannot load {path}")
         self.vocabulary = library.llama_vocab_n_tokens(library.llama_model_get_vocab(self.model))
         self.threads, self.contexts = threads, {}
-        self.batch = library.llama_batch_init(512, 0, 1)
+        self.batch = library.llama_batch_init(BATCH, 0, 1)
 
-    def context(self, sequences):
-        """A context for so many sequences, made once."""
-        if sequences not in self.contexts:
+    def context(self, sequences, tokens):
+        """A context for so many sequences, of up to so many tokens, made once."""
+        key = sequences, 256 if tokens <= 256 else 512
+        if key not in self.contexts:
             params = self.c.llama_context_default_params()
-            params.n_ctx, params.n_seq_max = max(512, 256 * sequences), sequences
-            params.n_batch = params.n_ubatch = 512
+            params.n_ctx, params.n_seq_max = max(512, key[1] * sequences), sequences
+            params.n_batch = params.n_ubatch = BATCH
             made = self.c.llama_init_from_model(self.model, params)
             if not made:
                 raise OSError("llama.cpp cannot make a context")
             self.c.llama_set_n_threads(made, self.threads, self.threads)
-            self.contexts[sequences] = made
-        return self.contexts[sequences]
+            self.contexts[key] = made
+        return self.contexts[key]
 
     def fill(self, tokens):
         """The batch: (sequence, position, id, whether logits are wanted) of each token."""
@@ -157,11 +161,12 @@ class LlamaModel:
 
     def generate(self, prompts, count):
         """Greedy: `count` new ids per prompt, whatever they are."""
-        context = self.context(len(prompts))
+        context = self.context(len(prompts), max(map(len, prompts)) + count)
         self.c.llama_memory_clear(self.c.llama_get_memory(context), False)
         first = [(s, i, token, i == len(ids) - 1)
                  for s, ids in enumerate(prompts) for i, token in enumerate(ids)]
-        next_ids = self.step(context, first)
+        next_ids = [token for at in range(0, len(first), BATCH)
+                    for token in self.step(context, first[at:at + BATCH])]
         found = [next_ids]
         for n in range(count - 1):
             next_ids = self.step(context, [(s, len(prompts[s]) + n, token, True)
