@@ -68,7 +68,8 @@ typedef struct mh_generate_options {
     size_t struct_size; // sizeof(mh_generate_options)
     size_t max_tokens;  // 128, at least 1: generated tokens, the end-of-text token included
     size_t max_length;  // 0: no limit; of prompt and generated tokens together
-    double temperature; // 0: greedy, the likeliest token; else softmax(logits / temperature)
+    double temperature; // 0: greedy, the likeliest token; else, up to 10^6,
+                        // softmax(logits / temperature)
     size_t top_k;       // 0: all; only the k likeliest tokens, and those as likely as the k-th
     double top_p;       // 1: all; the fewest likeliest tokens whose probabilities reach top_p
     double min_p;       // 0: all; tokens of at least min_p times the highest probability
