@@ -135,7 +135,8 @@ class Model:
         ['B', 'on', 'jour', 'Ġ!', '</s>']
         """
         if self._tokenizer is None:
-            raise ValueError(f"{self.path}: has no tokenizer, expected tokenizer.json or vocab.txt")
+            raise ValueError(f"{self.path}: has no tokenizer, expected one of tokenizer.json, vocab.txt, vocab.json "
+                             "with merges.txt, tokenizer.model, spiece.model or source.spm")
         return self._tokenizer
 
     def info(self) -> dict[str, Any]:

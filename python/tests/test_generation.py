@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import multihead as mh
+from multihead.generation import with_model_defaults
 
 PROMPTS = ["Gravity is", "The capital of France", "def add(a, b):"]
 
@@ -126,6 +127,17 @@ def test_threads(model):
     for thread in threads:
         thread.join()
     assert found == [expected] * 4
+
+
+def test_options_win_over_defaults():
+    file = dict(sample=True, temperature=0.0, top_p=0.0, min_p=0.0, repetition_penalty=0.0, length_penalty=0.0, top_k=0,
+                num_beams=4, max_new_tokens=0, max_length=0)
+    assert with_model_defaults({"temperature": 0.5}, file) == {"temperature": 0.5, "top_k": 50}
+    assert with_model_defaults({"temperature": 0}, file) == {"temperature": 0, "num_beams": 4}
+    assert with_model_defaults({"num_beams": 3}, file) == {"num_beams": 3}
+    assert with_model_defaults({"num_beams": 1}, file) == {"num_beams": 1, "temperature": 1.0, "top_k": 50}
+    with pytest.raises(ValueError, match="generation_config.json"):
+        with_model_defaults({}, file)
 
 
 @pytest.mark.parametrize("prompt, options, error, match", [
