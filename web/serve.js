@@ -47,10 +47,10 @@ async function requestTrace(text, off) {
     body: JSON.stringify({...bodyForServer(text), ...(off ? {disabled_heads: headsForServer(off)} : {})}),
   });
   if (!answer.ok) throw await refusal(answer);
-  const body = await answer.text(), {trace, chunks, predictions = [], embedding = null, continuation = null} = JSON.parse(body);
+  const body = await answer.text(), {trace, chunks, predictions = [], embedding = null, continuation = null, note = ''} = JSON.parse(body);
   const made = new Trace(trace, n => chunks[n], body.length);
   made.served = {text, off};
-  made.made = {predictions, embedding, continuation};
+  made.made = {predictions, embedding, continuation, note};
   return made;
 }
 
@@ -118,6 +118,7 @@ async function showServed(wanted) {
     current.original = off ? await servedTrace(text, '') : null;
     $('text').value = text;
     await show(trace, {...wanted, text, off});
+    complain(trace.made.note);
     return true;
   } catch (error) {
     complain(error.message);

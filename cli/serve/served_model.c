@@ -65,8 +65,8 @@ static int open_other(mh_context *context, const char *directory, mh_precision p
     return status ? complain_model(context, status) : EXIT_DONE;
 }
 
-int served_open(mh_context *context, const char *directory,
-                const mh_translator_load_options *options, served_model *s)
+static int open_translator_or_other(mh_context *context, const char *directory,
+                                    const mh_translator_load_options *options, served_model *s)
 {
     if (!declares_decoder(directory))
         return open_other(context, directory, options->precision, s);
@@ -75,6 +75,15 @@ int served_open(mh_context *context, const char *directory,
         return open_other(context, directory, options->precision, s);
     s->task = TASK_TRANSLATE;
     return status ? complain_model(context, status) : EXIT_DONE;
+}
+
+int served_open(mh_context *context, const char *directory,
+                const mh_translator_load_options *options, served_model *s)
+{
+    const int code = open_translator_or_other(context, directory, options, s);
+    if (code == EXIT_DONE && s->translator)
+        s->languages = languages_of_model(s->translator, directory);
+    return code;
 }
 
 void served_close(served_model *s)

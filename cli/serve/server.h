@@ -33,6 +33,7 @@
 #include "arguments.h"
 #include "http.h"
 #include "pretrained/masks.h"
+#include "translate/translate.h"
 
 #include <jansson.h>
 #include <multihead/translator.h>
@@ -91,9 +92,10 @@ typedef struct served_model {
     const char *name; // of its directory: clients need not know its path
     served_task task;
     mh_translator *translator; // of TASK_TRANSLATE
-    mh_model *model;           // of the others; of TASK_TRANSLATE, what it may run on, or NULL
-    mask_token mask;           // of TASK_FILL
-    bool pictures;             // it reads these, and no texts
+    translated_languages languages;
+    mh_model *model; // of the others; of TASK_TRANSLATE, what it may run on, or NULL
+    mask_token mask; // of TASK_FILL
+    bool pictures;   // it reads these, and no texts
 } served_model;
 
 // Loads the model of a directory. Returns an exit code after reporting errors, also for a model

@@ -2,7 +2,6 @@
 // What a page shows before anything is typed: the model's name, its task, its languages, texts to
 // try.
 #include "server.h"
-#include "translate/translate.h"
 
 #include <string.h>
 
@@ -59,20 +58,17 @@ static json_t *list_texts(served_task task)
     return list;
 }
 
-static json_t *describe_translator(const char *name)
+static json_t *describe_translator(const translated_languages *l)
 {
-    char source[4], target[4];
-    const bool known = name && languages_of_name(name, source, target);
-    return json_pack("{s:s*, s:s*, s:o}", "from", known ? mh_language_name(source) : NULL, "to",
-                     known ? mh_language_name(target) : NULL, "examples",
-                     list_examples(known ? source : NULL));
+    return json_pack("{s:s*, s:s*, s:o}", "from", mh_language_name(l->source), "to",
+                     mh_language_name(l->target), "examples", list_examples(l->source));
 }
 
 char *describe_served_model(const served_model *s)
 {
     json_t *json =
         s->task == TASK_TRANSLATE
-            ? describe_translator(s->name)
+            ? describe_translator(&s->languages)
             : json_pack("{s:o}", "examples", s->pictures ? json_array() : list_texts(s->task));
     const bool done =
         json && json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&

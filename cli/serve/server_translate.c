@@ -8,10 +8,16 @@
 
 // ---- the answer ---------------------------------------------------------------------------------
 
-static json_t *describe_translation(const mh_translation *t)
+// With a note if the text seems to be in another language than the model's.
+static json_t *describe_translation(const served_model *served, mh_text source,
+                                    const mh_translation *t)
 {
-    return json_pack("{s:s%,s:f,s:f}", "translation", t->text.bytes, t->text.size, "score",
-                     t->score, "log_probability", t->log_probability);
+    char *line = language_note(&served->languages, NULL, "the text", source);
+    json_t *json =
+        json_pack("{s:s%,s:f,s:f,s:s*}", "translation", t->text.bytes, t->text.size, "score",
+                  t->score, "log_probability", t->log_probability, "note", line);
+    free(line);
+    return json;
 }
 
 // All hypotheses of the search; free() them.
@@ -46,7 +52,7 @@ static answer answer_translation(const served_model *served, mh_context *context
         named.model = served->name;
         named.hypotheses = hypotheses;
         named.hypothesis_count = count;
-        result = answer_trace(context, describe_translation(t), &named);
+        result = answer_trace(context, describe_translation(served, r->text, t), &named);
     }
     mh_translation_trace_free(trace);
     free(hypotheses);

@@ -71,10 +71,24 @@ int translate_texts(translate *t, const mh_text *texts, size_t count)
     return code;
 }
 
+// True if there was a note.
+static bool note_language(const translate *t, const mh_text *texts, size_t count)
+{
+    char which[32], *name = is_quiet() ? NULL : model_name(t->model_directory);
+    const size_t i = name ? languages_find_other(&t->languages, texts, count) : count;
+    snprintf(which, sizeof which, "text %zu", t->number + i + 1);
+    char *line = i < count ? language_note(&t->languages, name, which, texts[i]) : NULL;
+    if (line)
+        note("%s", line);
+    free(line);
+    free(name);
+    return i < count;
+}
+
 // Attention and given translations are rank 0's alone.
 static int translate_block(translate *t, const mh_text *texts, size_t count)
 {
-    t->noted = t->noted || language_note(t->model_directory, texts, count, t->number);
+    t->noted = t->noted || note_language(t, texts, count);
     const bool shared = t->ranks.ranks > 1 && !t->target && !attention_wanted(&t->attention);
     int code = shared ? translate_share(t, texts, count) : translate_texts(t, texts, count);
     if (code == EXIT_DONE && t->printing.to == stdout)
@@ -153,6 +167,7 @@ static int translate_open_model(translate *t)
         mh_translator_load_with(t->context, t->model_directory, &t->loading, &t->translator);
     if (status)
         return complain_model(t->context, status);
+    t->languages = languages_of_model(t->translator, t->model_directory);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
     if (t->options.alignment_layer >= (int)config->num_decoder_layers) {
         complain("--alignment-layer: found %d, but the model has %zu decoder %s",

@@ -56,12 +56,24 @@ int heads_find(const head_list *list, const mh_translator_config *config, bool *
 
 // ---- languages ----------------------------------------------------------------------------------
 
-// The codes in a name like opus-mt-fr-en, "fr" and "en"; false if there are none.
-bool languages_of_name(const char *name, char source[4], char target[4]);
+// Codes like "fr" of what a model translates, "" if they are not known: as its config.json has
+// them, or by a name like opus-mt-fr-en, of the directory or of what config.json was made from.
+typedef struct translated_languages {
+    char source[4], target[4];
+} translated_languages;
 
-// Notes texts that seem to be in another language than that which the model translates, known by a
-// name like opus-mt-fr-en. `number`: of the texts before these. True if there was a note.
-bool language_note(const char *directory, const mh_text *texts, size_t count, size_t number);
+translated_languages languages_of_model(const mh_translator *translator, const char *directory);
+
+// "text 1 looks like English; fr-en expects French; -m en-fr translates English", if the text seems
+// to be in another language than the model's; `which` is "text 1", `name` the model's, or NULL:
+// then no other model is named. NULL if not, or out of memory; else free() it.
+char *language_note(const translated_languages *languages, const char *name, const char *which,
+                    mh_text text);
+
+// The first text in another language, or `count` if these are not the majority of the texts whose
+// language shows.
+size_t languages_find_other(const translated_languages *languages, const mh_text *texts,
+                            size_t count);
 
 // ---- words --------------------------------------------------------------------------------------
 
@@ -144,6 +156,7 @@ typedef struct translate {
     uint64_t *ends; // NULL, or where the output of each text ends
     bool failed;    // in a shared block, on all ranks
     bool noted;     // that texts are in another language
+    translated_languages languages;
 } translate;
 
 // Translates texts and prints them to t->printing.to. Returns an exit code after reporting errors.

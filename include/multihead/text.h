@@ -57,6 +57,17 @@ MH_API size_t mh_sentence_length(const char *text, size_t size, size_t most);
 // hint for users, not a classifier: texts of one or two words have no answer. Any thread.
 MH_API const char *mh_language_guess(const char *text, size_t size);
 
+// The language that a text seems to be in, where `expected` would be right: one function word is
+// enough if it has none of that language. Of several languages with as many words it is `likely`,
+// which may be NULL. NULL if the text may be in the expected language. Any thread.
+MH_API const char *mh_language_other(const char *text, size_t size, const char *expected,
+                                     const char *likely);
+
+// The script that most letters of a text are in: "Latin", "Greek", "Cyrillic", "Armenian",
+// "Hebrew", "Arabic", "Devanagari", "Bengali", "Tamil", "Thai", "Georgian", "Japanese", "Chinese"
+// or "Korean"; NULL if it has no such letters, or is not valid UTF-8. Any thread.
+MH_API const char *mh_text_script(const char *text, size_t size);
+
 // The English name of one of these codes, such as "French"; NULL for others.
 MH_API const char *mh_language_name(const char *code);
 

@@ -40,6 +40,8 @@ typedef struct mh_translator_config {
     mh_activation activation;  // MH_RELU
     bool norm_first;           // true
     size_t max_length;         // 256: tokens of a sentence, </s> included
+    char source_language[4];   // "": not known; else as mh_language_guess names it, "fr"
+    char target_language[4];   // ""
 } mh_translator_config;
 
 static inline mh_translator_config mh_translator_config_default(void)

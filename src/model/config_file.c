@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // config.json: one object with exactly the members of mh_translator_config, so that no two programs
-// read different models from it. The config.json of other programs is parsed far enough to name its
-// origin.
+// read different models from it; the languages may be missing. The config.json of other programs is
+// parsed far enough to name its origin.
 #include "model/config_file.h"
 #include "support/file.h"
 #include "support/json_load.h"
@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define FORMAT_NAME "multihead translator"
 enum {
@@ -34,6 +35,16 @@ static const struct {
     {"max_length", offsetof(mh_translator_config, max_length)},
 };
 enum { SIZES = sizeof sizes / sizeof *sizes, MEMBERS = SIZES + 5 };
+
+// Those that may be missing: codes of languages.
+static const struct {
+    const char *name;
+    size_t offset;
+} languages[] = {
+    {"source_language", offsetof(mh_translator_config, source_language)},
+    {"target_language", offsetof(mh_translator_config, target_language)},
+};
+enum { LANGUAGES = sizeof languages / sizeof *languages };
 
 static size_t *size_of(mh_translator_config *config, size_t i)
 {
@@ -93,6 +104,24 @@ static mh_status config_file_read_activation(const mh_source *source, const json
     return need(source, root, "activation", "relu, gelu, gelu_tanh or silu");
 }
 
+// *found counts those that are there.
+static mh_status read_languages(const mh_source *source, const json_t *root,
+                                mh_translator_config *config, size_t *found)
+{
+    for (size_t i = 0; i < LANGUAGES; i++) {
+        const json_t *value = json_object_get(root, languages[i].name);
+        const char *code = json_string_value(value);
+        if (!value)
+            continue;
+        if (!code || strlen(code) < 2 || strlen(code) > 3 ||
+            code[strspn(code, "abcdefghijklmnopqrstuvwxyz")])
+            return need(source, root, languages[i].name, "two or three letters, such as \"fr\"");
+        strcpy((char *)config + languages[i].offset, code);
+        ++*found;
+    }
+    return MH_OK;
+}
+
 static mh_status read_members(const mh_source *source, const json_t *root,
                               mh_translator_config *config)
 {
@@ -112,9 +141,12 @@ static mh_status read_members(const mh_source *source, const json_t *root,
         status = need(source, root, "dropout", "a number");
     if (!status && !json_is_boolean(norm_first))
         status = need(source, root, "norm_first", "true or false");
-    if (!status && json_object_size(root) != MEMBERS)
-        status = mh_source_fail(source, MH_ERROR_FORMAT, "found %zu members, expected %d",
-                                json_object_size(root), MEMBERS);
+    size_t members = MEMBERS;
+    if (!status)
+        status = read_languages(source, root, config, &members);
+    if (!status && json_object_size(root) != members)
+        status = mh_source_fail(source, MH_ERROR_FORMAT, "found %zu members, expected %zu",
+                                json_object_size(root), members);
     config->dropout = (float)json_number_value(dropout);
     config->norm_first = json_is_true(norm_first);
     return status ? status : config_file_read_activation(source, root, &config->activation);
@@ -173,6 +205,12 @@ mh_status mh_config_save(mh_context *context, const char *path, const mh_transla
     for (size_t i = 0; i < SIZES; i++)
         size += snprintf(text + size, sizeof text - (size_t)size, "  \"%s\": %zu,\n", sizes[i].name,
                          *size_of(&own, i));
+    for (size_t i = 0; i < LANGUAGES; i++) {
+        const char *code = (const char *)&own + languages[i].offset;
+        if (*code)
+            size += snprintf(text + size, sizeof text - (size_t)size, "  \"%s\": \"%.3s\",\n",
+                             languages[i].name, code);
+    }
     size += snprintf(text + size, sizeof text - (size_t)size,
                      "  \"activation\": \"%s\",\n  \"norm_first\": %s,\n  \"dropout\": %s\n}\n",
                      mh_activation_name(config->activation), config->norm_first ? "true" : "false",

@@ -10,6 +10,8 @@
 #include "train/held_out.h"
 #include "train/run_ranks.h"
 
+#include <stdio.h>
+
 enum { NUMBERS_TRAINING = 20000, NUMBERS_HELD_OUT = 1000 };
 
 // ---- data ---------------------------------------------------------------------------------------
@@ -79,11 +81,50 @@ static mh_status make_examples(mh_run *run, const mh_corpus *corpus, const mh_to
                              o->user, examples);
 }
 
+// The language of most texts whose language shows, if these are enough to tell; else "".
+static void find_language(const mh_text *texts, size_t count, char code[4])
+{
+    enum { TEXTS_MOST = 2000, GUESSES_LEAST = 20, CODES = 32 };
+    const char *names[CODES];
+    size_t hits[CODES], codes = 0, guesses = 0, best = 0;
+    *code = 0;
+    for (size_t i = 0; i < count && i < TEXTS_MOST; i++) {
+        const char *guess = mh_language_guess(texts[i].bytes, texts[i].size);
+        size_t k = 0;
+        while (k < codes && names[k] != guess)
+            k++;
+        if (!guess || k == CODES)
+            continue;
+        if (k == codes) {
+            names[codes] = guess;
+            hits[codes++] = 0;
+        }
+        best = ++hits[k] > hits[best] ? k : best;
+        guesses++;
+    }
+    if (guesses >= GUESSES_LEAST && 10 * hits[best] > 9 * guesses)
+        snprintf(code, 4, "%s", names[best]);
+}
+
+// Which languages a new model translates; they are in its config.json.
+static void find_languages(mh_run *run, const mh_corpus *corpus)
+{
+    char source[4], target[4];
+    find_language(corpus->sources, corpus->count, source);
+    find_language(corpus->targets, corpus->count, target);
+    if (*source)
+        memcpy(run->sizes->source_language, source, sizeof source);
+    if (*target)
+        memcpy(run->sizes->target_language, target, sizeof target);
+}
+
 static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tokenizer)
 {
     mh_status status = read_data(run, corpus);
     if (!status)
         status = find_tokenizer(run, corpus, tokenizer);
+    if (!status)
+        find_languages(run, corpus);
     if (!status)
         status = make_examples(run, corpus, *tokenizer, &run->examples);
     if (status || !run->valid.corpus.count)

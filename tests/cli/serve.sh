@@ -31,3 +31,16 @@ kill $server
 wait $server
 echo "exit $?"
 cat errors
+
+# A text in another language than the model's: the page says so.
+cp -r model made-fr-en
+multihead serve -m made-fr-en --port 0 --isa scalar >address &
+server=$!
+for i in $(seq 600); do
+    grep -q http address && break
+    sleep 0.1
+done
+serve_client "$(cat address)" post /translate '{"text": "The cat sleeps."}' | grep -o '"note".*"'
+serve_client "$(cat address)" post /translate '{"text": "le chat"}' | grep -c note
+kill $server
+wait $server

@@ -54,6 +54,12 @@ done
 for run in stopped straight; do sed 's/"seconds".*//' $run/log.jsonl >$run.log; done
 cmp stopped.log straight.log && echo "log.jsonl is the same but for the seconds"
 
+# The languages of the pairs are those of the model, under whatever name.
+for i in $(seq 30); do printf 'Le chat est dans la maison %s.\tThe cat is in the house %s.\n' $i $i; done >cats.tsv
+multihead train -q $sizes --data cats.tsv --hold-out 0 --dtype f32 --after 1u -o cats
+grep language cats/config.json
+multihead translate -m cats --beam 1 "The cat sleeps." 2>&1 >nonsense | sed 's/; -m.*//'
+
 # A picture that could not be written is made up for; one that is there is left alone.
 rm whole/loss.svg
 run multihead train $options --after 60u -o whole

@@ -49,6 +49,17 @@ cp -r model made-fr-en
 run multihead translate -m made-fr-en $scalar "The cat is on the mat." "It is on it."
 run multihead translate -m made-fr-en $scalar -q "The cat is on the mat."
 run multihead translate -m made-fr-en $scalar "le chat est sur le tapis"
+cp -r model opus-mt-fr-en-v2
+run multihead translate -m opus-mt-fr-en-v2 $scalar "Close the window!"
+run multihead translate -m opus-mt-fr-en-v2 $scalar "кот спит"
+cp -r model other
+sed -i 's/  "activation"/  "source_language": "en",\n  "target_language": "fr",\n&/' other/config.json
+run multihead translate -m other $scalar "Le chat dort."
+run multihead translate -m other $scalar "The cat sleeps."
+mkdir snapshot
+cp -r model/* snapshot
+sed -i 's/"en"/"fr"/; s/"activation"/"source_language": "de",\n  &/' snapshot/config.json
+run multihead translate -m snapshot $scalar "The cat sleeps."
 
 # A line is answered before the next one comes.
 mkfifo lines

@@ -258,6 +258,9 @@ static void test_configs(void **state)
         {HEAD SIZES "\"activation\": \"relu\", \"norm_first\": 1, \"dropout\": 0}",
          "\"norm_first\": found 1, expected true or false"},
         {HEAD SIZES REST ", \"more\": 1}", "members"},
+        {HEAD SIZES REST ", \"source_language\": \"french\"}",
+         "\"source_language\": found \"french\", expected two or three letters"},
+        {HEAD SIZES REST ", \"target_language\": 7}", "\"target_language\": found 7"},
     };
     mh_context *context = test_context(NULL, 1);
     mh_translator_config c;
@@ -270,6 +273,11 @@ static void test_configs(void **state)
     static const char good[] = HEAD SIZES REST "}";
     test_ok(context, mh_config_parse(context, "config.json", good, sizeof good - 1, &c));
     assert_int_equal(c.max_length, 9);
+    assert_string_equal(c.source_language, "");
+    static const char named[] = HEAD SIZES REST ", \"source_language\": \"fr\"}";
+    test_ok(context, mh_config_parse(context, "config.json", named, sizeof named - 1, &c));
+    assert_string_equal(c.source_language, "fr");
+    assert_string_equal(c.target_language, "");
     mh_context_free(context);
 }
 

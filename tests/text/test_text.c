@@ -341,6 +341,104 @@ static void test_language_guess(void **state)
     assert_null(mh_language_name(NULL));
 }
 
+// One function word is enough if the text has none of the language that is expected.
+static void test_language_other(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *expected, *likely, *other; // other NULL: as expected, or unknown
+    } cases[] = {
+        {"The cat sleeps.", "fr", "en", "en"},     {"Close the window!", "fr", NULL, "en"},
+        {"Hello world", "fr", "en", "en"},         {"Le chat dort.", "en", "fr", "fr"},
+        {"Le chat dort.", "en", NULL, NULL}, // or Italian, or Spanish
+        {"Merci beaucoup", "en", "fr", "fr"},      {"Il pleut.", "en", "fr", "fr"},
+        {"Les enfants jouent.", "en", "fr", "fr"}, {"Ich bin es.", "en", "fr", "de"},
+        {"Le chat dort.", "fr", "en", NULL},       {"On the table.", "en", "fr", NULL},
+        {"Tom on the sofa.", "fr", "en", "en"}, // two words against one
+        {"Tu es immoral.", "fr", "en", NULL},      {"Tom", "fr", "en", NULL},
+        {"The cat sleeps.", "xx", "en", NULL},     {"The cat sleeps.", NULL, "en", NULL},
+        {"the \xFF is the", "fr", "en", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *found = mh_language_other(cases[i].text, strlen(cases[i].text),
+                                              cases[i].expected, cases[i].likely);
+        if (!found || !cases[i].other)
+            assert_true(found == cases[i].other);
+        else
+            assert_string_equal(found, cases[i].other);
+    }
+    assert_null(mh_language_other(NULL, 0, "fr", "en"));
+}
+
+static void test_script(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *script;
+    } cases[] = {
+        {"O\xC3\xB9 est la gare ?", "Latin"},
+        {"\xD0\xBF\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82, Tom", "Cyrillic"},
+        {"\xE7\x8C\xAB\xE3\x81\x8C\xE7\x9C\xA0\xE3\x82\x8B", "Japanese"}, // two of four are Han
+        {"\xE7\x8C\xAB\xE5\x9C\xA8\xE7\x9D\xA1", "Chinese"},
+        {"\xEA\xB3\xA0\xEC\x96\x91\xEC\x9D\xB4", "Korean"},
+        {"\xD9\x82\xD8\xB7\xD8\xA9", "Arabic"},
+        {"42 + 17 = 59", NULL},
+        {"\xF0\x9F\x98\x80", NULL},
+        {"", NULL},
+        {"the \xFF", NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *found = mh_text_script(cases[i].text, strlen(cases[i].text));
+        if (!found || !cases[i].script)
+            assert_true(found == cases[i].script);
+        else
+            assert_string_equal(found, cases[i].script);
+    }
+    assert_null(mh_text_script(NULL, 0));
+}
+
+// How many texts of one side of real pairs are taken for the language of the other side.
+static double part_of_others(FILE *pairs, int side, const char *expected, const char *likely)
+{
+    char line[4096];
+    size_t texts = 0, others = 0;
+    rewind(pairs);
+    while (fgets(line, sizeof line, pairs)) {
+        char *tab = strchr(line, '\t');
+        assert_non_null(tab);
+        const char *text = side ? tab + 1 : line;
+        const size_t size = side ? strcspn(text, "\t\n") : (size_t)(tab - line);
+        const char *found = mh_language_other(text, size, expected, likely);
+        texts++;
+        others += found != NULL;
+    }
+    return (double)others / (double)texts;
+}
+
+static void test_language_of_pairs(void **state)
+{
+    (void)state;
+    const char *data = getenv("MH_TEST_DATA");
+    char name[1024];
+    if (!data) {
+        print_message("MH_TEST_DATA is not set: no sentence pairs to read\n");
+        skip();
+    }
+    snprintf(name, sizeof name, "%s/tatoeba-fra-eng/train.tsv", data);
+    FILE *pairs = fopen(name, "re");
+    assert_non_null(pairs);
+    const double french = part_of_others(pairs, 0, "en", "fr");
+    const double english = part_of_others(pairs, 1, "fr", "en");
+    const double wrong_french = part_of_others(pairs, 0, "fr", "en");
+    const double wrong_english = part_of_others(pairs, 1, "en", "fr");
+    fclose(pairs);
+    print_message("noticed: French %.2f %%, English %.2f %%; false: French %.2f %%, "
+                  "English %.2f %%\n",
+                  100 * french, 100 * english, 100 * wrong_french, 100 * wrong_english);
+    assert_true(french > 0.90 && english > 0.85);
+    assert_true(wrong_french < 0.003 && wrong_english < 0.003);
+}
+
 // Words of any length, and of any characters.
 static void test_language_guess_random(void **state)
 {
@@ -354,6 +452,9 @@ static void test_language_guess_random(void **state)
             strcat(text, parts[test_between(&rng, 0, sizeof parts / sizeof *parts - 1)]);
         const char *found = mh_language_guess(text, strlen(text));
         assert_true(!found || mh_language_name(found));
+        found = mh_language_other(text, strlen(text), "fr", "en");
+        assert_true(!found || mh_language_name(found));
+        mh_text_script(text, strlen(text));
     }
 }
 
@@ -371,6 +472,9 @@ int main(void)
         cmocka_unit_test(test_plain_text),
         cmocka_unit_test(test_language_guess),
         cmocka_unit_test(test_language_guess_random),
+        cmocka_unit_test(test_language_other),
+        cmocka_unit_test(test_script),
+        cmocka_unit_test(test_language_of_pairs),
     };
     return cmocka_run_group_tests(tests, parser_set_up, parser_tear_down);
 }
