@@ -586,6 +586,7 @@ static mh_status create_model(mh_context *context, const char *config, size_t si
     MH_TRY(mh_model_create_ends(context, model,
                                 strstr(model->architecture, "Classification") != NULL));
     set_info(context, model);
+    model->info.max_length = mh_model_longest(&model->description);
     return MH_OK;
 }
 

@@ -13,6 +13,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+enum { MOST_POSITIONS = 1 << 24 }; // a model without a limit has more
+
 typedef struct card {
     mh_context *context;
     mh_buffer text;
@@ -42,8 +44,10 @@ static void model_card_add_text(card *c, const char *before, const char *text)
     add(c, "\n\n");
 }
 
-static void add_model(card *c, const mh_train_options *o, const mh_train_event *e)
+static void add_model(card *c, const mh_train_options *o, const mh_model_info *none,
+                      const mh_train_event *e)
 {
+    (void)none;
     const mh_translator_config *m = o->model;
     add(c, "# A translator\n\n"
            "Made with multihead. Use it:\n\n"
@@ -58,8 +62,10 @@ static void add_model(card *c, const mh_train_options *o, const mh_train_event *
         e->vocabulary, e->parameters, m->max_length);
 }
 
-static void add_vit(card *c, const mh_train_options *o, const mh_train_event *e)
+static void add_vit(card *c, const mh_train_options *o, const mh_model_info *none,
+                    const mh_train_event *e)
 {
+    (void)none;
     const mh_translator_config *m = o->model;
     add(c, "# A classifier of pictures\n\n"
            "Made with multihead. Use it:\n\n"
@@ -72,32 +78,74 @@ static void add_vit(card *c, const mh_train_options *o, const mh_train_event *e)
         o->patch_size, e->vocabulary, e->parameters);
 }
 
-static void add_lm(card *c, const mh_train_options *o, const mh_train_event *e)
+// As people write it; others as config.json does.
+static const char *family_name(const char *family)
 {
-    const mh_translator_config *m = o->model;
+    static const char *const names[][2] = {
+        {"gpt2", "GPT-2"}, {"llama", "Llama"}, {"bert", "BERT"}, {"distilbert", "DistilBERT"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(family, names[i][0]) == 0)
+            return names[i][1];
+    return family;
+}
+
+// Of a model that was there before, training may have read less than it can.
+static void add_context(card *c, const mh_train_options *o, const mh_model_info *m)
+{
+    if (m->max_length != o->model->max_length && m->max_length <= MOST_POSITIONS)
+        add(c, " (trained here on up to %zu)", o->model->max_length);
+}
+
+static void add_lm(card *c, const mh_train_options *o, const mh_model_info *m,
+                   const mh_train_event *e)
+{
+    const size_t most = m->max_length > MOST_POSITIONS ? o->model->max_length : m->max_length;
     add(c, "# A language model\n\n"
            "Made with multihead. Use it:\n\n"
            "    multihead generate -m FOLDER \"text\"\n\n");
     add(c,
         "## Model\n\n"
-        "%s, %zu layers of width %zu with %zu heads, feed-forward %zu, a context of %zu tokens; "
-        "%zu tokens in the vocabulary, whose table is also the output's; %zu parameters.\n\n",
-        o->arch == MH_LM_LLAMA ? "Llama" : "GPT-2", m->num_encoder_layers, m->d_model, m->nhead,
-        m->dim_feedforward, m->max_length, e->vocabulary, e->parameters);
+        "%s, %zu layers of width %zu with %zu heads, feed-forward %zu, a context of %zu tokens",
+        family_name(m->family), m->layers, m->d_model, m->heads, m->dim_feedforward, most);
+    add_context(c, o, m);
+    add(c, "; %zu tokens in the vocabulary%s; %zu parameters.\n\n", e->vocabulary,
+        o->init ? "" : ", whose table is also the output's", e->parameters);
 }
 
-static void add_classifier(card *c, const mh_train_options *o, const mh_train_event *e)
+static void add_classifier(card *c, const mh_train_options *o, const mh_model_info *m,
+                           const mh_train_event *e)
 {
-    const mh_translator_config *m = o->model;
     add(c, "# A classifier of texts\n\n"
            "Made with multihead. Use it:\n\n"
            "    multihead classify -m FOLDER \"text\"\n\n");
     add(c,
         "## Model\n\n"
-        "Encoder, %zu layers of width %zu with %zu heads, feed-forward %zu, texts of up to %zu "
-        "tokens; %zu labels; %zu parameters.\n\n",
-        m->num_encoder_layers, m->d_model, m->nhead, m->dim_feedforward, m->max_length,
-        e->vocabulary, e->parameters);
+        "%s encoder, %zu layers of width %zu with %zu heads, feed-forward %zu, texts of up to %zu "
+        "tokens",
+        family_name(m->family), m->layers, m->d_model, m->heads, m->dim_feedforward, m->max_length);
+    add_context(c, o, m);
+    add(c, "; %zu labels; %zu parameters.\n\n", e->vocabulary, e->parameters);
+}
+
+// The model of options->init, by the last part of its directory, or as Hugging Face's cache has it:
+// .../models--ORG--NAME/snapshots/HASH.
+static void add_start(card *c, const char *init)
+{
+    static const char cached[] = "models--";
+    const char *from = strstr(init, cached), *middle = from ? strstr(from + 8, "--") : NULL;
+    const char *end = from ? strchr(from, '/') : NULL;
+    if (middle && end && middle < end) {
+        add(c, "The weights started from those of %.*s/%.*s. ", (int)(middle - from - 8), from + 8,
+            (int)(end - middle - 2), middle + 2);
+        return;
+    }
+    size_t size = strlen(init);
+    while (size > 1 && init[size - 1] == '/')
+        size--;
+    size_t first = size;
+    while (first > 0 && init[first - 1] != '/')
+        first--;
+    add(c, "The weights started from those of %.*s. ", (int)(size - first), init + first);
 }
 
 static void add_training(card *c, const mh_train_options *o, const mh_train_event *e)
@@ -113,6 +161,8 @@ static void add_training(card *c, const mh_train_options *o, const mh_train_even
         ". ",
         e->pairs, examples[o->task], e->update, (double)e->epoch + e->epoch_part, e->tokens,
         tokens[o->task], e->precision, o->seed);
+    if (o->init)
+        add_start(c, o->init);
     if (o->average > 1)
         add(c, "The weights are the mean of the last %zu saved ones. ", o->average);
     add(c, "The log is log.jsonl.\n\n");
@@ -148,13 +198,14 @@ static void model_card_add_scores(card *c, const mh_train_options *o, const mh_t
 }
 
 mh_status mh_card_write(mh_context *context, const mh_train_options *options,
-                        const mh_train_event *event)
+                        const mh_model_info *model, const mh_train_event *event)
 {
     char path[MH_PATH_BYTES];
     card c = {.context = context};
-    static void (*const models[])(card *, const mh_train_options *, const mh_train_event *) = {
-        add_model, add_vit, add_lm, add_classifier};
-    models[options->task](&c, options, event);
+    static void (*const models[])(card *, const mh_train_options *, const mh_model_info *,
+                                  const mh_train_event *) = {add_model, add_vit, add_lm,
+                                                             add_classifier};
+    models[options->task](&c, options, model, event);
     add_training(&c, options, event);
     model_card_add_scores(&c, options, event);
     if (!c.status)

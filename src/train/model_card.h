@@ -3,10 +3,12 @@
 #ifndef MH_TRAIN_MODEL_CARD_H
 #define MH_TRAIN_MODEL_CARD_H
 
+#include <multihead/pretrained.h>
 #include <multihead/train.h>
 
-// `event` has the results of the model in the same directory. The file is written atomically.
+// `event` has the results of the model in the same directory; `model` is NULL for a translator of
+// ours. The file is written atomically.
 mh_status mh_card_write(mh_context *context, const mh_train_options *options,
-                        const mh_train_event *event);
+                        const mh_model_info *model, const mh_train_event *event);
 
 #endif

@@ -365,7 +365,8 @@ static int32_t sample_token(const float *logits, size_t V, uint32_t random)
 static mh_status decode_sample(mh_run *run, const int32_t *ids, size_t count)
 {
     mh_buffer text = {0};
-    mh_status status = mh_tokenizer_decode(run->context, run->tokenizer, ids, count, &text);
+    mh_status status =
+        mh_tokenizer_decode_text(run->context, run->tokenizer, true, ids, count, &text);
     if (!status)
         status = mh_utf8_repair(run->context, text.data, text.size, &run->sample);
     mh_buffer_free(run->context, &text);

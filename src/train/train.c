@@ -148,7 +148,8 @@ static mh_status save_model(mh_run *run)
     if (status)
         return status;
     status = run->task->save(run);
-    return status ? status : mh_card_write(run->context, run->options, &run->event);
+    const mh_model_info *model = run->model ? mh_model_describe(run->model) : NULL;
+    return status ? status : mh_card_write(run->context, run->options, model, &run->event);
 }
 
 static bool told_part(void *user, double part)

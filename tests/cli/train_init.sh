@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+# `multihead train --init` with published models: tiny ones, to which words are given.
+goldens=$(dirname "$script")/../goldens/models
+
+# model NAME FIRST LAST PAD: a copy of a golden model with words. Each text begins with <s>, id FIRST,
+# and ends with </s>, id LAST, of a classifier; that of a language model has no end.
+model() {
+    cp -r "$goldens/$1" "$1"
+    rm "$1/expected.safetensors"
+    end= template='{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}'
+    case $1 in *classifier) end=', {"SpecialToken": {"id": "</s>", "type_id": 0}}' ;; esac
+    special() { printf '{"id": %s, "content": "%s", "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}' "$2" "$1"; }
+    pair="$template$end"
+    {
+        printf '{"version": "1.0", "added_tokens": [%s' "$(special '<s>' "$2")"
+        printf ', %s' "$(special '</s>' "$3")" "$(special '<pad>' "$4")"
+        printf '], "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}'
+        printf ', "post_processor": {"type": "TemplateProcessing", "single": [%s], "pair": [%s, {"Sequence": {"id": "B", "type_id": 1}}]' "$pair" "$pair"
+        printf ', "special_tokens": {"<s>": {"id": "<s>", "ids": [%s], "tokens": ["<s>"]}' "$2"
+        printf ', "</s>": {"id": "</s>", "ids": [%s], "tokens": ["</s>"]}}}' "$3"
+        printf ', "decoder": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true}'
+        printf ', "model": {"type": "WordLevel", "unk_token": "<unk>", "vocab": {"<s>": %s, "</s>": %s, "<pad>": %s, "<unk>": 3' "$2" "$3" "$4"
+        i=4
+        for word in the cat dog sat ran on in mat park red blue number one two three; do
+            printf ', "▁%s": %s' $word $i
+            i=$((i + 1))
+        done
+        while [ $i -lt 98 ]; do
+            printf ', "▁word%s": %s' $i $i
+            i=$((i + 1))
+        done
+        printf '}}}\n'
+    } >"$1/tokenizer.json"
+}
+
+for i in 1 2 3 4 5 6 7 8 9 10; do
+    printf 'the cat sat on the mat\n\nthe dog ran in the park\n\nthe red cat ran in the blue park\n\n'
+done >text.txt
+options="--data text.txt --isa scalar --dtype f32 --context 8 --batch-tokens 64"
+
+# The card has the model's own sizes and its origin. Samples are text, not pieces of it.
+model llama 1 2 0
+multihead train -q --task lm --init llama $options --after 2u -o tuned-llama
+sed -n '/^## Model/,/^## Training/p; s/^.*\(The weights started.*\)/\1/p' tuned-llama/README.md
+grep -c '"sample": "[a-z0-9 ]*",' tuned-llama/log.jsonl
