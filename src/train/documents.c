@@ -203,9 +203,9 @@ mh_status mh_documents_hold_out(mh_context *context, mh_documents *d, double par
 typedef struct packing {
     mh_context *context;
     mh_dataset *examples;
-    size_t most; // tokens of a target
-    size_t used; // ids
-    int32_t eos;
+    size_t most;      // tokens of a target
+    size_t used;      // ids
+    int32_t bos, eos; // bos -1: none
 } packing;
 
 // Adds one id of the stream: to the last example, or, if that is full, behind its last id, which
@@ -240,22 +240,24 @@ static mh_status pack_document(packing *p, const mh_tokenizer *tokenizer, mh_tex
     bool packed = true;
     options.add_special_tokens = options.special_from_text = false;
     MH_TRY(mh_tokenizer_encode_text(p->context, tokenizer, &options, text, NULL, encoding));
+    if (p->bos >= 0 && p->examples->count) // the stream has the first one already
+        packed = pack_id(p, p->bos);
     for (size_t i = 0; i < encoding->count && packed; i++)
         packed = pack_id(p, encoding->ids[i]);
     return packed && pack_id(p, p->eos) ? MH_OK : MH_ERROR_MEMORY;
 }
 
 mh_status mh_documents_examples(mh_context *context, const mh_documents *d, size_t first,
-                                size_t end, const mh_tokenizer *tokenizer, int32_t eos,
+                                size_t end, const mh_tokenizer *tokenizer, int32_t bos, int32_t eos,
                                 size_t context_tokens, mh_dataset *examples, uint64_t *bytes)
 {
-    packing p = {context, examples, context_tokens, 0, eos};
+    packing p = {context, examples, context_tokens, 0, bos, eos};
     mh_encoding encoding = {0};
     *examples = (mh_dataset){0};
     *bytes = 0;
     if (!mh_grow(context, &examples->ids, &examples->ids_capacity, 1, sizeof *examples->ids))
         return MH_ERROR_MEMORY;
-    examples->ids[p.used++] = eos;
+    examples->ids[p.used++] = bos < 0 ? eos : bos;
     mh_status status = MH_OK;
     for (size_t i = first; i < end && !status; i++) {
         status = pack_document(&p, tokenizer, d->list[i], &encoding);

@@ -5,6 +5,8 @@
 //     stream     </s> a b c </s> d e </s> ...         context 4
 //     example 0  source [</s>], target [a b c </s>]   read </s> a b c, expect a b c </s>
 //     example 1  source [</s>], target [d e </s> ...]
+//
+// Of a model whose texts begin with another token than </s>, each document does, and the stream.
 #ifndef MH_TRAIN_DOCUMENTS_H
 #define MH_TRAIN_DOCUMENTS_H
 
@@ -38,10 +40,11 @@ void mh_documents_free(mh_context *context, mh_documents *documents);
 mh_status mh_documents_hold_out(mh_context *context, mh_documents *documents, double part,
                                 size_t *count);
 
-// Examples of the documents `first` to `end` - 1; *bytes is the size of their text.
+// Examples of the documents `first` to `end` - 1; *bytes is the size of their text. `bos` is the
+// token that documents begin with, -1 if there is none.
 // Errors: MH_ERROR_FORMAT (not UTF-8), MH_ERROR_MEMORY.
 mh_status mh_documents_examples(mh_context *context, const mh_documents *documents, size_t first,
-                                size_t end, const mh_tokenizer *tokenizer, int32_t eos,
+                                size_t end, const mh_tokenizer *tokenizer, int32_t bos, int32_t eos,
                                 size_t context_tokens, mh_dataset *examples, uint64_t *bytes);
 
 #endif

@@ -92,6 +92,18 @@ static mh_status find_end(mh_run *run)
     return MH_OK;
 }
 
+// What `generate` puts before a text, too.
+static mh_status find_begin(mh_run *run)
+{
+    const mh_text text = {"", 0};
+    mh_encoding encoding = {0};
+    MH_TRY(mh_tokenizer_encode_text(run->context, run->tokenizer, NULL, text, NULL, &encoding));
+    const bool begins = encoding.count && encoding.special[0];
+    run->bos = begins && encoding.ids[0] != run->eos ? encoding.ids[0] : -1;
+    mh_encoding_free(run->context, &encoding);
+    return MH_OK;
+}
+
 mh_status mh_model_start_tokenizer(mh_run *run)
 {
     const char *directory = mh_run_origin(run);
@@ -101,7 +113,8 @@ mh_status mh_model_start_tokenizer(mh_run *run)
         return mh_fail(run->context, MH_ERROR_FORMAT,
                        "%.700s: the tokenizer has %zu tokens, and the model %zu", directory, tokens,
                        run->model->description.vocabulary);
-    return find_end(run);
+    MH_TRY(find_end(run));
+    return find_begin(run);
 }
 
 static mh_status copy_file(mh_run *run, const char *name)

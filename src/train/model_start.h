@@ -20,8 +20,9 @@ mh_status mh_model_start_dump(mh_run *run, const json_t *root, mh_buffer *to);
 mh_status mh_model_start_set(mh_run *run, json_t *root, const char *name, json_t *value);
 mh_status mh_model_start_set_dtype(mh_run *run, json_t *root);
 
-// run->tokenizer, and the token that ends a text in run->eos, -1 if there is none, after run->model
-// is created.
+// run->tokenizer, the token that ends a text in run->eos and the one that the tokenizer puts before
+// a text in run->bos, each -1 if there is none, after run->model is created. A text that begins
+// with the token that ends texts has no bos.
 mh_status mh_model_start_tokenizer(mh_run *run);
 
 // Copies the files of tokenizer and generation to the run's directory.

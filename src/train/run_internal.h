@@ -130,7 +130,7 @@ struct mh_run {
     size_t label_count, labels_capacity;
     bool new_head; // a classifier's, which the model to start from does not have
     mh_tokenizer *tokenizer;
-    int32_t eos; // of a language model
+    int32_t bos, eos; // of a language model; texts begin with bos unless it is -1
     uint64_t valid_text_bytes;
     mh_buffer sample;
 };

@@ -36,13 +36,14 @@ static mh_status lm_find_tokenizer(mh_run *run, const mh_documents *d, size_t co
     MH_TRY(run->resumed || run->options->tokenizer ? mh_run_load_tokenizer(run, &run->tokenizer)
                                                    : learn_tokenizer(run, d, count));
     run->eos = mh_tokenizer_eos(run->tokenizer);
+    run->bos = -1;
     return MH_OK;
 }
 
 static mh_status read_examples(mh_run *run, const mh_documents *d, size_t first, size_t end,
                                mh_dataset *examples, uint64_t *bytes)
 {
-    return mh_documents_examples(run->context, d, first, end, run->tokenizer, run->eos,
+    return mh_documents_examples(run->context, d, first, end, run->tokenizer, run->bos, run->eos,
                                  run->options->model->max_length, examples, bytes);
 }
 
@@ -380,7 +381,7 @@ static mh_status make_sample(mh_run *run)
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const size_t V = run->model->description.vocabulary;
     const size_t most = mh_smaller(SAMPLE_TOKENS, run->options->model->max_length);
-    int32_t ids[SAMPLE_TOKENS + 1] = {run->eos};
+    int32_t ids[SAMPLE_TOKENS + 1] = {run->bos < 0 ? run->eos : run->bos};
     size_t n = 1;
     for (; n < most; n++) {
         lm_batch b;
@@ -396,7 +397,7 @@ static mh_status make_sample(mh_run *run)
         MH_TRY(mh_model_logits(run->context, run->model, &last, &logits));
         mh_philox(counter, key, random);
         ids[n] = sample_token(b.logits, V, random[0]);
-        if (ids[n] == ids[0])
+        if (ids[n] == run->eos)
             break;
     }
     return decode_sample(run, ids + 1, n - 1);

@@ -490,6 +490,46 @@ static void test_documents(void **state)
     free(line);
 }
 
+// Examples of three tokens after the first: each document ends with </s>, and begins with <s> if
+// texts of the model do.
+static void test_packed_documents(void **state)
+{
+    (void)state;
+    static const char text[] = "ab\n\nc\n\nde";
+    static const char *const expected[2] = {"</s>ab</s></s>c</s>dde</s>",
+                                            "<s>ab</s></s><s>c</s></s><s>dee</s>"};
+    const mh_text texts[] = {{"a", 1}};
+    char path[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_tokenizer_options options = mh_tokenizer_options_default();
+    mh_tokenizer *tokenizer;
+    mh_documents d;
+    options.merges = 0;
+    test_ok(context, mh_tokenizer_train(context, &options, texts, 1, &tokenizer));
+    write_bytes("packed.txt", text, sizeof text - 1);
+    const mh_documents_files files = {.path = path_of("packed.txt", path)};
+    test_ok(context, mh_documents_read(context, &files, &d));
+    for (int begins = 0; begins < 2; begins++) {
+        mh_dataset examples;
+        mh_text token;
+        uint64_t bytes;
+        char found[128] = "";
+        const int32_t bos = begins ? mh_tokenizer_bos(tokenizer) : -1;
+        test_ok(context, mh_documents_examples(context, &d, 0, d.count, tokenizer, bos,
+                                               mh_tokenizer_eos(tokenizer), 3, &examples, &bytes));
+        assert_int_equal(bytes, 5);
+        for (size_t i = 0; i < examples.starts[2 * examples.count]; i++) {
+            assert_true(mh_tokenizer_token(tokenizer, examples.ids[i], &token, NULL));
+            strncat(found, token.bytes, token.size);
+        }
+        assert_string_equal(found, expected[begins]);
+        mh_dataset_free(context, &examples);
+    }
+    mh_documents_free(context, &d);
+    mh_tokenizer_free(tokenizer);
+    mh_context_free(context);
+}
+
 // ---- classification of texts --------------------------------------------------------------------
 
 // Texts whose label a word tells; `names` are the labels.
@@ -771,6 +811,7 @@ int main(void)
         cmocka_unit_test(test_images_learn),
         cmocka_unit_test(test_text_is_learnt),
         cmocka_unit_test(test_documents),
+        cmocka_unit_test(test_packed_documents),
         cmocka_unit_test(test_texts_are_classified),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
