@@ -77,8 +77,8 @@ static const struct argp_option option_table[] = {
     {"valid", KEY_VALID, "FILE", 0,
      "the same for validation: data that are not trained on. Default: see --hold-out", 0},
     {"hold-out", KEY_HOLD_OUT, "PERCENT", 0,
-     "of the data, for validation without --valid; 0 for none. At least hundreds of pairs or tens "
-     "of texts are held out, of fewer than some 100 lines none",
+     "of the data, for validation without --valid; 0 for none. At least hundreds of pairs, tens of "
+     "texts or, of a language model, ten sequences are held out, of fewer than some 100 lines none",
      0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,
@@ -485,7 +485,7 @@ const struct argp train_argp = {
         "                     translation   lm      classification  pictures\n"
         "  --after            20e           20e     5e              20e\n"
         "  --batch-tokens     4096          8192    1024            128\n"
-        "  --hold-out         1             1       10              none\n"
+        "  --hold-out         1 or more     1..10   10 or more      none\n"
         "  --valid-freq       1e            500u    1e              1e\n"
         "  --dropout          0.1           0       0.1             0\n"
         "  --label-smoothing  0.1           0       0               0.1\n"

@@ -121,7 +121,7 @@ typedef struct mh_train_options {
     // Text: plain or gzip, "-" is standard input.
     const char *data;          // source TAB target per line
     const char *data_targets;  // NULL; else a file of targets, and `data` has only sources
-    const char *valid;         // NULL: none; the same for validation
+    const char *valid;         // NULL: see held_out; the same for validation
     const char *valid_targets; // NULL
     const char *example;       // NULL; "numbers": built-in data instead of files
     const char *attribution;   // NULL; source of the data, for the model's README
@@ -162,12 +162,11 @@ typedef struct mh_train_options {
     double min_learning_rate; // 0: where the cosine ends
 
     // Other tasks. `data` and `valid` are then, of classification, lines of label TAB text; of
-    // pictures, a directory with one directory of
-    // pictures for every label, or an idx file of images (MNIST's form, plain or gzip), beside
-    // which the file of labels is found by its name; of a language model, text whose documents are
-    // separated by empty lines. Of
-    // `model` they have d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and
-    // dropout. `label_smoothing` is for all.
+    // pictures, a directory with one directory of pictures for every label, or an idx file of
+    // images (MNIST's form, plain or gzip), beside which the file of labels is found by its name;
+    // of a language model, text whose documents are separated by empty lines. Of `model` they have
+    // d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and dropout.
+    // `label_smoothing` is for all.
     mh_task_kind task;   // MH_TASK_TRANSLATION
     mh_lm_arch arch;     // MH_LM_GPT2; of a language model, whose context is model->max_length
     size_t image_size;   // 0: an idx file's, or 32; height and width that pictures are resized to
@@ -183,8 +182,9 @@ typedef struct mh_train_options {
     const char *init;
 
     // The part of the training data that is held out if `valid` is NULL, 0 .. 1; less than 0: 0.1
-    // of classification; of text 0.01, the last documents; of translation 0.01, but hundreds of
-    // pairs; none of pictures and of fewer than some 100 lines. Lines are chosen by their hash.
+    // of classification; of text 0.01, but about ten sequences unless these are more than 0.1, at
+    // its end; of translation 0.01, but hundreds of pairs; none of pictures and of fewer than some
+    // 100 lines. Lines are chosen by their hash.
     double held_out; // -1
 
     const char *label_names; // NULL: an idx file's labels are numbers; "T-shirt,Trouser,...": names

@@ -60,11 +60,19 @@ static mh_status read_valid_file(mh_run *run)
     return status;
 }
 
+// The part that is held out: 1 %, but about ten sequences, unless that is more than a tenth.
+static double lm_held_out(const mh_run *run, const mh_documents *d)
+{
+    enum { SEQUENCES = 10, TOKEN_BYTES = 4 };
+    const double wanted = (double)(SEQUENCES * TOKEN_BYTES * run->options->model->max_length);
+    return mh_run_held_out(run, fmax(0.01, fmin(0.1, wanted / (double)d->text.size)));
+}
+
 static mh_status read_text(mh_run *run, mh_documents *d)
 {
     uint64_t bytes;
     size_t held_out;
-    const double part = run->options->valid ? 0 : mh_run_held_out(run, 0.01);
+    const double part = run->options->valid ? 0 : lm_held_out(run, d);
     MH_TRY(mh_documents_hold_out(run->context, d, part, &held_out));
     const size_t trained = d->count - held_out;
     MH_TRY(lm_find_tokenizer(run, d, trained));

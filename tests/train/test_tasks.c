@@ -234,6 +234,7 @@ typedef struct watched {
     uint64_t stop_at;
     double first_loss, loss, accuracy, bits;
     bool sample;
+    size_t held_out;
     size_t bad; // files that were reported
     char why[400];
 } watched;
@@ -241,13 +242,14 @@ typedef struct watched {
 static bool watch(void *user, const mh_train_event *e)
 {
     watched *w = user;
+    w->held_out = e->held_out;
     if (e->kind == MH_TRAIN_UPDATED && e->update == 1)
         w->first_loss = e->loss;
     if (e->kind == MH_TRAIN_VALIDATED) {
         w->loss = e->valid_loss;
         w->accuracy = e->accuracy;
         w->bits = e->bits_per_byte;
-        w->sample = e->sample != NULL;
+        w->sample |= e->sample != NULL; // an early one may be empty
     }
     return !(e->kind == MH_TRAIN_UPDATED && e->update == w->stop_at);
 }
@@ -416,6 +418,7 @@ static void test_text_is_learnt(void **state)
         assert_true(w.loss < 0.6 * w.first_loss);
         assert_true(w.bits > 0 && w.bits < 3);
         assert_true(w.sample);
+        assert_in_range(w.held_out, 5, 15); // of 3.6 KB
         mh_context *context = test_context(NULL, 1);
         mh_model *loaded;
         test_ok(context, mh_model_load(context, path_of(name, path), NULL, &loaded));
