@@ -32,26 +32,24 @@ static void set_preset(mh_translator_config *model, mh_task_kind task, int prese
 static void set_task(train *t)
 {
     mh_train_options *o = &t->options;
+    o->batch_tokens = MH_BATCH_TOKENS_AUTO;
     if (o->task == MH_TASK_TRANSLATION)
         return;
     set_preset(&t->model, o->task, PRESET_TINY);
     t->model.dropout = 0;
     o->schedule = MH_SCHEDULE_COSINE;
     if (o->task == MH_TASK_IMAGES) {
-        o->batch_tokens = 128;
         o->weight_decay = 0.05;
         o->beta2 = 0.999;
         o->crop_padding = 2;
         o->flip = true;
     } else if (o->task == MH_TASK_CLASSIFICATION) {
         t->model.dropout = 0.1F;
-        o->batch_tokens = 1024;
         o->weight_decay = 0.01;
         o->beta2 = 0.999;
         o->label_smoothing = 0;
         o->after = (mh_duration){5, MH_EPOCHS};
     } else {
-        o->batch_tokens = 8192;
         o->weight_decay = 0.1;
         o->beta2 = 0.95;
         o->label_smoothing = 0;

@@ -141,7 +141,10 @@ static const struct argp_option option_table[] = {
     {"no-flip", KEY_NO_FLIP, NULL, 0, "do not mirror half of the pictures", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
     {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
-     "source and target tokens per batch; of pictures these", 0},
+     "source and target tokens per batch; of pictures these. By default fewer for few data, so "
+     "that "
+     "the run has 200 updates",
+     0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},
     {"lr", KEY_LR, "X", 0, "peak learning rate", 0},

@@ -108,6 +108,11 @@ typedef void (*mh_train_bad_line_fn)(void *user, const char *file, size_t line, 
 // begins. The run keeps its warm-up if `after` is extended later.
 #define MH_WARMUP_AUTO UINT64_MAX
 
+// `batch_tokens`: what suits the task, 4096 of translation, 8192 of a language model, 1024 of
+// classification, 128 pictures; but of few data less, so that the run that `after` requests when it
+// begins has 200 updates, and a batch at least 4 examples. The run keeps it.
+#define MH_BATCH_TOKENS_AUTO SIZE_MAX
+
 // How the learning rate decays after the warm-up.
 typedef enum mh_schedule {
     MH_SCHEDULE_INVERSE_SQRT = 0, // as 1 / sqrt(update)
@@ -137,7 +142,7 @@ typedef struct mh_train_options {
     mh_dtype weights;                  // MH_F32; MH_BF16: model.safetensors is half as large
 
     uint64_t seed;             // 1
-    size_t batch_tokens;       // 4096: per batch, source and target
+    size_t batch_tokens;       // 4096: per batch, source and target; MH_BATCH_TOKENS_AUTO
     size_t accumulation_steps; // 1: batches per update
     double learning_rate;      // 1e-3: the peak
     uint64_t warmup;           // MH_WARMUP_AUTO: updates to the peak

@@ -25,7 +25,8 @@ typedef struct mh_run mh_run;
 typedef struct mh_task {
     mh_task_kind kind;
     const char *name;
-    size_t grain; // tokens of a grain, about; changes the bits of training
+    size_t grain;        // tokens of a grain, about; changes the bits of training
+    size_t batch_tokens; // MH_BATCH_TOKENS_AUTO of many data
 
     // The leader: reads the data and creates the model.
     mh_status (*prepare)(mh_run *run, size_t *bad_lines);
@@ -81,6 +82,7 @@ struct mh_run {
     mh_batches plan; // of epoch `planned`
     uint64_t planned;
     mh_batch_rows rows;
+    size_t batch_tokens; // of options, or as the data suggest
 
     mh_precision precision;
     mh_translator *translator;

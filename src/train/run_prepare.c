@@ -250,7 +250,7 @@ void mh_run_collect_settings(mh_run *run)
     mh_run_set(run, "precision", "%s", run->precision == MH_PRECISION_BF16 ? "bf16" : "f32");
     run->task->settings(run);
     mh_run_set(run, "weights", "%s", mh_dtype_name(o->weights));
-    mh_run_set(run, "batch_tokens", "%zu", o->batch_tokens);
+    mh_run_set(run, "batch_tokens", "%zu", run->batch_tokens);
     mh_run_set(run, "accumulate", "%zu", o->accumulation_steps);
     set_real(run, "learning_rate", o->learning_rate);
     mh_run_set(run, "warmup", "%" PRIu64, run->warmup);
@@ -284,6 +284,64 @@ static mh_status choose_precision(mh_run *run)
     return status;
 }
 
+// A whole number among the settings of the run that is resumed.
+static mh_status recorded_whole(mh_run *run, const char *name, uint64_t *value)
+{
+    char was[24];
+    MH_TRY(mh_checkpoint_setting(run->context, run->options->directory, name, was, sizeof was));
+    return mh_whole_parse(was, value)
+               ? MH_OK
+               : mh_fail(run->context, MH_ERROR_FORMAT,
+                         "%.700s/" MH_CHECKPOINT_NAME ": \"%s\": expected a number",
+                         run->options->directory, name);
+}
+
+// Batches of the task's size, halved while the run has few updates and a batch several examples.
+static size_t suitable_batch_tokens(const mh_run *run)
+{
+    enum { UPDATES_LEAST = 200, EXAMPLES_LEAST = 4 };
+    const mh_duration after = run->options->after;
+    const mh_dataset *e = &run->examples;
+    size_t targets = 0, tokens = run->task->batch_tokens;
+    for (size_t i = 0; i < e->count; i++)
+        targets += mh_dataset_target(e, i).count;
+    const double all = (double)e->starts[2 * e->count]; // sources, too
+    const double least = EXAMPLES_LEAST * all / (double)e->count;
+    const double epochs = after.unit == MH_EPOCHS   ? (double)after.count
+                          : after.unit == MH_TOKENS ? (double)after.count / (double)targets
+                                                    : INFINITY;
+    const double most = epochs * all / UPDATES_LEAST / (double)run->options->accumulation_steps;
+    while ((double)tokens > most && (double)(tokens / 2) >= least)
+        tokens /= 2;
+    return tokens;
+}
+
+// The caller's, or the run's if it is resumed, or what suits the data.
+static mh_status choose_batch_tokens(mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    uint64_t recorded = 0;
+    run->batch_tokens = o->batch_tokens;
+    if (o->batch_tokens != MH_BATCH_TOKENS_AUTO)
+        return MH_OK;
+    if (run->resumed) {
+        MH_TRY(recorded_whole(run, "batch_tokens", &recorded));
+        run->batch_tokens = (size_t)(recorded ? recorded : 1);
+        return MH_OK;
+    }
+    run->batch_tokens = suitable_batch_tokens(run);
+    return MH_OK;
+}
+
+static mh_status plan_validation(mh_run *run)
+{
+    MH_TRY(choose_batch_tokens(run));
+    const mh_batch_options all = {.tokens = run->batch_tokens};
+    return run->valid.examples.count
+               ? mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches)
+               : MH_OK;
+}
+
 // The approximate number of updates of `after`. Every epoch has as many batches as the first.
 static mh_status measure_run(mh_run *run)
 {
@@ -295,18 +353,6 @@ static mh_status measure_run(mh_run *run)
         mh_target_tokens(&run->examples, plan->examples, plan->starts[plan->count]);
     run->updates = mh_duration_updates(run->options->after, updates, run->event.epoch_tokens);
     return MH_OK;
-}
-
-// A whole number among the settings of the run that is resumed.
-static mh_status recorded_whole(mh_run *run, const char *name, uint64_t *value)
-{
-    char was[24];
-    MH_TRY(mh_checkpoint_setting(run->context, run->options->directory, name, was, sizeof was));
-    return mh_whole_parse(was, value)
-               ? MH_OK
-               : mh_fail(run->context, MH_ERROR_FORMAT,
-                         "%.700s/" MH_CHECKPOINT_NAME ": \"%s\": expected a number",
-                         run->options->directory, name);
 }
 
 // The caller's warm-up, or the run's if it is resumed, or one that suits the run's length.
@@ -408,6 +454,8 @@ mh_status mh_run_prepare(mh_run *run)
         status = choose_precision(run);
     if (!status)
         status = run->task->prepare(run, &bad_lines);
+    if (!status)
+        status = plan_validation(run);
     if (!status)
         status = check_validation(run);
     if (!status)

@@ -12,7 +12,7 @@
 typedef struct shared_head {
     char version[16], level[16];
     int32_t precision;
-    uint64_t warmup, updates, decay;
+    uint64_t warmup, updates, decay, batch_tokens;
     uint64_t pairs, valid_pairs, model_bytes;
     uint64_t resumed; // moments follow
     mh_translator_config sizes;
@@ -48,7 +48,7 @@ static mh_status share_validation(mh_run *run, const shared_head *head)
     if (head->valid_pairs == 0)
         return MH_OK;
     MH_TRY(share_dataset(run, head->valid_pairs, &run->valid.examples));
-    const mh_batch_options all = {.tokens = run->options->batch_tokens};
+    const mh_batch_options all = {.tokens = run->batch_tokens};
     mh_status status = MH_OK;
     if (!mh_run_leads(run))
         status = mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
@@ -128,6 +128,7 @@ static void fill_head(const mh_run *run, size_t model_bytes, shared_head *head)
     head->warmup = run->warmup;
     head->updates = run->updates;
     head->decay = run->decay;
+    head->batch_tokens = run->batch_tokens;
     head->pairs = run->examples.count;
     head->valid_pairs = run->valid.examples.count;
     head->model_bytes = model_bytes;
@@ -142,6 +143,7 @@ static void take_head(mh_run *run, const shared_head *head)
     run->warmup = head->warmup;
     run->updates = head->updates;
     run->decay = head->decay;
+    run->batch_tokens = head->batch_tokens;
     run->resumed = head->resumed;
     run->progress = head->progress;
     if (run->options->init) // which the leader has read

@@ -396,11 +396,7 @@ static mh_status use_corpora(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
     MH_TRY(read_valid(run, corpus, valid));
     MH_TRY(run->options->init ? start_from_model(run, corpus) : create_new(run, corpus));
     MH_TRY(make_examples(run, corpus, &run->examples));
-    if (!valid->count)
-        return MH_OK;
-    const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    MH_TRY(make_examples(run, valid, &run->valid.examples));
-    return mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+    return valid->count ? make_examples(run, valid, &run->valid.examples) : MH_OK;
 }
 
 static mh_status check_new_sizes(mh_run *run)
@@ -530,6 +526,7 @@ const mh_task mh_task_classification = {
     .kind = MH_TASK_CLASSIFICATION,
     .name = "classification",
     .grain = 2048,
+    .batch_tokens = 1024,
     .prepare = classification_prepare,
     .begin = classification_begin,
     .model_file = "config.json",

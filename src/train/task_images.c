@@ -71,9 +71,7 @@ static mh_status images_prepare(mh_run *run, size_t *bad_lines)
     run->valid_pictures.side = run->pictures.side;
     run->valid_pictures.channels = run->pictures.channels;
     if (o->valid) {
-        const mh_batch_options all = {.tokens = o->batch_tokens};
         MH_TRY(mh_picture_data_read(run, o->valid, &run->valid_pictures, &run->valid.examples));
-        MH_TRY(mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches));
         *bad_lines = run->valid.examples.left_out;
     }
     if (o->label_names)
@@ -240,6 +238,7 @@ const mh_task mh_task_images = {
     .kind = MH_TASK_IMAGES,
     .name = "image-classification",
     .grain = 32,
+    .batch_tokens = 128,
     .prepare = images_prepare,
     .begin = images_begin,
     .model_file = "config.json",

@@ -191,9 +191,6 @@ static mh_status lm_prepare(mh_run *run, size_t *bad_lines)
     *bad_lines = documents.bad + run->valid.examples.left_out;
     mh_documents_free(run->context, &documents);
     MH_TRY(status);
-    const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    if (run->valid.examples.count)
-        MH_TRY(mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches));
     return run->model ? MH_OK : create_lm(run);
 }
 
@@ -430,6 +427,7 @@ const mh_task mh_task_lm = {
     .kind = MH_TASK_LM,
     .name = "lm",
     .grain = 2048,
+    .batch_tokens = 8192,
     .prepare = lm_prepare,
     .begin = lm_begin,
     .model_file = "config.json",

@@ -129,11 +129,7 @@ static mh_status prepare_data(mh_run *run, mh_corpus *corpus, mh_tokenizer **tok
         status = make_examples(run, corpus, *tokenizer, &run->examples);
     if (status || !run->valid.corpus.count)
         return status;
-    const mh_batch_options all = {.tokens = run->options->batch_tokens};
-    status = make_examples(run, &run->valid.corpus, *tokenizer, &run->valid.examples);
-    return status
-               ? status
-               : mh_batches_plan(run->context, &run->valid.examples, &all, 0, &run->valid.batches);
+    return make_examples(run, &run->valid.corpus, *tokenizer, &run->valid.examples);
 }
 
 // ---- sharing ------------------------------------------------------------------------------------
@@ -310,6 +306,7 @@ const mh_task mh_task_translation = {
     .kind = MH_TASK_TRANSLATION,
     .name = "translation",
     .grain = 2048,
+    .batch_tokens = 4096,
     .prepare = translation_prepare,
     .begin = translation_begin,
     .model_file = "tokenizer.json",

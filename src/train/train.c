@@ -36,7 +36,7 @@ static void train_tell(mh_run *run, mh_train_event_kind kind)
 
 mh_status mh_run_plan_epoch(mh_run *run)
 {
-    const mh_batch_options options = {run->options->seed, run->options->batch_tokens};
+    const mh_batch_options options = {run->options->seed, run->batch_tokens};
     if (run->plan.count && run->planned == run->progress.epoch)
         return MH_OK;
     run->planned = run->progress.epoch;

@@ -598,7 +598,11 @@ static void test_classification_resumes(void **state)
     mh_translator_config model;
     mh_train_options o = label_options(&model, write_texts("resumed.tsv", colours, 120));
     model.dropout = 0.2F;
+    o.batch_tokens = MH_BATCH_TOKENS_AUTO; // kept by a longer run
     check_resumed(&o, "labels-whole", "labels-cut", 9);
+    watched longer = {0};
+    o.after.count *= 3;
+    run_in("labels-cut", &o, 1, &longer);
 }
 
 // A classifier goes on with its own labels; for others it gets a new head, and keeps the rest.
