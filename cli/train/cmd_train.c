@@ -10,6 +10,7 @@
 #include "train_record.h"
 
 #include <errno.h>
+#include <math.h>
 #include <multihead/view.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,18 @@ static void note_few_updates(const train *t, const mh_train_event *event)
              (unsigned long long)after.count, (unsigned long long)event->updates);
 }
 
+// Unless nobody wants any.
+static void note_no_validation(const train *t)
+{
+    const mh_train_options *o = &t->options;
+    const bool unwanted = o->task == MH_TASK_IMAGES || (t->hold_out && o->held_out <= 0);
+    if (t->valid_freq)
+        note("--valid-freq has no effect: the data are too few to hold any out for validation");
+    else if (!unwanted)
+        note("--valid is missing, and the data are too few to hold any out: nothing will tell how "
+             "good the model is");
+}
+
 static bool on_event(void *user, const mh_train_event *event)
 {
     train *t = user;
@@ -47,8 +60,8 @@ static bool on_event(void *user, const mh_train_event *event)
     train_progress_show(&t->progress, event);
     if (event->kind == MH_TRAIN_BEGINS)
         note_few_updates(t, event);
-    if (event->kind == MH_TRAIN_BEGINS && t->valid_freq && !event->valid_pairs)
-        note("--valid-freq has no effect: the data are too few to hold any out for validation");
+    if (event->kind == MH_TRAIN_BEGINS && !event->valid_pairs)
+        note_no_validation(t);
     return !was_interrupted();
 }
 
@@ -75,6 +88,30 @@ static void on_bad_line(void *user, const char *file, size_t line, const char *w
         note("%s:%zu: skipped: %s%s", file, line, why, last);
 }
 
+// Of a model that has learnt no more than how frequent labels or tokens are.
+static bool say_baseline(const train *t, const mh_train_result *r)
+{
+    enum { LEARNT = 98 }; // % of the loss
+    const char *directory = t->options.directory;
+    const mh_task_kind task = t->options.task;
+    if (!r->best_update || isnan(r->baseline))
+        return false;
+    if (task == MH_TASK_LM && 100 * r->best_loss > LEARNT * r->baseline)
+        note("done, but %s has hardly learnt anything: its loss is %.3f, and that of the tokens' "
+             "frequencies %.3f. Try a longer --after, another --lr, or more data",
+             directory, r->best_loss, r->baseline);
+    else if ((task == MH_TASK_CLASSIFICATION || task == MH_TASK_IMAGES) &&
+             r->best_bleu <= r->baseline)
+        note(
+            "done, but %s is no better than one answer to everything: accuracy %.2f %%, and %.2f "
+            "%% of the validation data have the most frequent label. Try a longer --after, another "
+            "--lr, or more data",
+            directory, r->best_bleu, r->baseline);
+    else
+        return false;
+    return true;
+}
+
 // Reports a model that is not usable, and what to try; returns false if it may be usable.
 static bool say_useless(const train *t, const mh_train_result *r)
 {
@@ -90,7 +127,7 @@ static bool say_useless(const train *t, const mh_train_result *r)
              "another directory a smaller --batch-tokens for more updates, or more data",
              directory, r->best_bleu, (unsigned long long)r->best_update);
     else
-        return false;
+        return say_baseline(t, r);
     return true;
 }
 

@@ -69,8 +69,10 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
     {"data", KEY_DATA, "FILE", 0,
      "source TAB target on each line, of classification label TAB text; further columns are "
-     "ignored. Of lm: text, documents separated by empty lines; may be given several times. Of "
-     "pictures: a directory with a directory of pictures for every label, or an idx file of images "
+     "ignored. Of lm: text, documents separated by empty lines; may be given several times, or "
+     "have further files "
+     "as arguments. Of pictures: a directory with a directory of pictures for every label, or an "
+     "idx file of images "
      "beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
@@ -438,6 +440,15 @@ static error_t parse_learning(int key, char *argument, struct argp_state *state)
     }
 }
 
+// Arguments come after all options: further files of --data, as a shell expands *.txt.
+static error_t take_argument(struct argp_state *state, train *t, const char *argument)
+{
+    if (t->options.task != MH_TASK_LM || !t->options.data)
+        return refuse_argument(state, argument);
+    add_data(state, t, argument);
+    return 0;
+}
+
 static error_t train_parse_option(int key, char *argument, struct argp_state *state)
 {
     static error_t (*const groups[])(int, char *, struct argp_state *) = {
@@ -446,7 +457,7 @@ static error_t train_parse_option(int key, char *argument, struct argp_state *st
     if (key == ARGP_KEY_INIT)
         state->child_inputs[0] = &t->common;
     if (key == ARGP_KEY_ARG)
-        return refuse_argument(state, argument);
+        return take_argument(state, t, argument);
     if (key == ARGP_KEY_END)
         train_check_options(state, t);
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)

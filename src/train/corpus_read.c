@@ -13,6 +13,7 @@ typedef struct reading {
     mh_corpus *corpus;
     char why[96]; // why the line is skipped; "" if it is not
     bool csv;     // no tab since the first line: reported once
+    bool tabs;    // in some line
 } reading;
 
 static void corpus_read_tell(reading *r, const mh_line_reader *file, size_t line)
@@ -72,9 +73,20 @@ static bool corpus_read_take_line(reading *r, const mh_line *line)
 
 // ---- one file -----------------------------------------------------------------------------------
 
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a comma or semicolon separates columns: there is no blank behind it, unless a quote
+// follows, and it is not between digits. Running text has commas, too.
 static bool looks_like_csv(const mh_line *line)
 {
-    return memchr(line->bytes, ',', line->size) || memchr(line->bytes, ';', line->size);
+    const char *text = line->bytes, *end = text + line->size;
+    for (const char *at = text; at + 1 < end; at++) {
+        const bool blank = at[1] == ' ', quote = blank && at + 2 < end && at[2] == '"';
+        const bool number = at > text && is_digit(at[-1]) && is_digit(at[1]);
+        if ((*at == ',' || *at == ';') && (!blank || quote) && !number)
+            return true;
+    }
+    return false;
 }
 
 static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *target)
@@ -90,6 +102,7 @@ static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *tar
         return false;
     }
     r->csv = false;
+    r->tabs = true;
     const char *second = memchr(tab + 1, '\t', (size_t)(end - tab - 1));
     *source = (mh_text){line->bytes, (size_t)(tab - line->bytes)};
     *target = (mh_text){tab + 1, (size_t)((second ? second : end) - tab - 1)};
@@ -173,6 +186,18 @@ static mh_status read_parallel(reading *r, mh_line_reader files[2])
 
 // ---- all of it ----------------------------------------------------------------------------------
 
+static mh_status fail_of_no_pair(const reading *r, const mh_line_reader *file)
+{
+    const char *side = r->files->sides[1];
+    const bool running = !r->tabs && !r->csv && !side && !r->files->targets && file->number;
+    return mh_source_fail(&file->stream.source, MH_ERROR_FORMAT,
+                          "no %s: %zu line%s, %zu of them bad%s", side ? side : "sentence pairs",
+                          file->number, file->number == 1 ? "" : "s", r->corpus->bad_lines,
+                          running ? "; of running text without tabs, --task lm makes a language "
+                                    "model"
+                                  : "");
+}
+
 // The caller closes the files.
 static mh_status read_open_files(reading *r, mh_line_reader files[2])
 {
@@ -182,10 +207,7 @@ static mh_status read_open_files(reading *r, mh_line_reader files[2])
     if (!status)
         status = r->files->targets ? read_parallel(r, files) : read_tsv(r, &files[0]);
     if (!status && corpus->count == 0)
-        status =
-            mh_source_fail(source, MH_ERROR_FORMAT, "no %s: %zu line%s, %zu of them bad",
-                           r->files->sides[1] ? r->files->sides[1] : "sentence pairs",
-                           files[0].number, files[0].number == 1 ? "" : "s", corpus->bad_lines);
+        status = fail_of_no_pair(r, &files[0]);
     if (!status)
         status = mh_corpus_end(r->context, corpus);
     if (status)

@@ -415,6 +415,49 @@ mh_status mh_run_allocate(mh_run *run)
     return mh_loss_memory_create(run->context, &run->memory);
 }
 
+// The mean loss of the validation data's targets by their frequencies in the training data, or how
+// often these are the most frequent one, in %. Each of the `kinds` has one occurrence more.
+static double measure_baseline(const mh_run *run, size_t kinds, double *counts)
+{
+    const mh_dataset *e = &run->examples, *valid = &run->valid.examples;
+    const bool text = run->task->kind == MH_TASK_LM;
+    double all = (double)kinds, loss = 0, targets = 0, hits = 0;
+    size_t best = 0;
+    for (size_t k = 0; k < kinds; k++)
+        counts[k] = 1;
+    for (size_t i = 0; i < e->count; i++) {
+        const mh_ids ids = mh_dataset_target(e, i);
+        for (size_t k = 0; k < ids.count; k++)
+            counts[ids.ids[k]]++;
+        all += (double)ids.count;
+    }
+    for (size_t k = 0; k < kinds; k++)
+        best = counts[k] > counts[best] ? k : best;
+    for (size_t i = 0; i < valid->count; i++) {
+        const mh_ids ids = mh_dataset_target(valid, i);
+        for (size_t k = 0; k < ids.count; k++) {
+            loss -= log(counts[ids.ids[k]] / all);
+            hits += (size_t)ids.ids[k] == best;
+        }
+        targets += (double)ids.count;
+    }
+    return text ? loss / targets : 100 * hits / targets;
+}
+
+static mh_status find_baseline(mh_run *run)
+{
+    if (run->translator || !run->valid.examples.count)
+        return MH_OK;
+    const mh_description *d = &run->model->description;
+    const size_t kinds = run->task->kind == MH_TASK_LM ? d->vocabulary : d->labels;
+    double *counts = mh_alloc(run->context, kinds * sizeof *counts);
+    if (!counts)
+        return MH_ERROR_MEMORY;
+    run->baseline = measure_baseline(run, kinds, counts);
+    mh_free(run->context, counts, kinds * sizeof *counts);
+    return MH_OK;
+}
+
 static mh_status begin_or_load(mh_run *run)
 {
     const mh_train_options *o = run->options;
@@ -462,6 +505,8 @@ mh_status mh_run_prepare(mh_run *run)
         status = mh_run_allocate(run);
     if (!status)
         status = measure_run(run);
+    if (!status)
+        status = find_baseline(run);
     if (!status)
         status = choose_warmup(run);
     if (!status)

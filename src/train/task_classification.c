@@ -5,6 +5,7 @@
 //
 // Targets of the examples are labels. Durations count texts, batches their tokens.
 #include "base/compiler.h"
+#include "base/size_math.h"
 #include "model/json_file.h"
 #include "support/grow.h"
 #include "support/json_text.h"
@@ -77,7 +78,7 @@ static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
         if (run->label_count > MOST_LABELS)
             return mh_fail(run->context, MH_ERROR_FORMAT,
                            "%.300s: more than %d labels: expected a label, a tab and a text on "
-                           "each line",
+                           "each line; are the columns swapped?",
                            corpus->name, MOST_LABELS);
     }
     if (run->label_count < 2)
@@ -85,6 +86,61 @@ static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
                        "%.300s: found one label, %.80s: expected two or more", corpus->name,
                        run->labels[0]);
     qsort(run->labels, run->label_count, sizeof *run->labels, compare_labels);
+    return MH_OK;
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    const mh_text *l = a, *r = b;
+    const int order = memcmp(l->bytes, r->bytes, l->size < r->size ? l->size : r->size);
+    return order ? order : (l->size > r->size) - (l->size < r->size);
+}
+
+// Warns of labels that are hardly meant: `sorted` has those of all lines.
+static void warn_of_labels(mh_run *run, const mh_corpus *corpus, const mh_text *sorted)
+{
+    enum { LINES_LEAST = 8 };
+    size_t labels = 0, single = 0;
+    bool header = false;
+    mh_text once = {"", 0};
+    for (size_t i = 0, end; i < corpus->count; i = end) {
+        for (end = i + 1; end < corpus->count && !compare_texts(&sorted[i], &sorted[end]); end++)
+            continue;
+        labels++;
+        if (end > i + 1)
+            continue;
+        once = single++ ? once : sorted[i];
+        header |= corpus->lines[0] == 1 && !compare_texts(&sorted[i], &corpus->sources[0]);
+    }
+    if (corpus->count < LINES_LEAST || !single)
+        return;
+    if (2 * labels > corpus->count)
+        mh_log(run->context, MH_LOG_WARNING,
+               "%.300s: %zu labels of %zu texts: are the columns swapped? Expected a label, a tab "
+               "and a text on each line",
+               corpus->name, labels, corpus->count);
+    else if (header)
+        mh_log(run->context, MH_LOG_WARNING,
+               "%.300s:1: no other line has the label %.*s: is this a header? Then remove it",
+               corpus->name, (int)mh_smaller(corpus->sources[0].size, 80),
+               corpus->sources[0].bytes);
+    else
+        mh_log(run->context, MH_LOG_WARNING,
+               "%.300s: %zu label%s once, too rarely to be learnt: %.*s%s", corpus->name, single,
+               single == 1 ? " occurs" : "s occur", (int)mh_smaller(once.size, 80), once.bytes,
+               single == 1 ? "" : ", ...");
+}
+
+static mh_status check_labels(mh_run *run, const mh_corpus *corpus)
+{
+    const size_t bytes = corpus->count * sizeof(mh_text);
+    mh_text *sorted = run->resumed ? NULL : mh_alloc(run->context, bytes);
+    if (!sorted)
+        return run->resumed ? MH_OK : MH_ERROR_MEMORY;
+    memcpy(sorted, corpus->sources, bytes);
+    qsort(sorted, corpus->count, sizeof *sorted, compare_texts);
+    warn_of_labels(run, corpus, sorted);
+    mh_free(run->context, sorted, bytes);
     return MH_OK;
 }
 
@@ -417,6 +473,8 @@ static mh_status classification_prepare(mh_run *run, size_t *bad_lines)
     mh_corpus corpus = {0}, valid = {0};
     MH_TRY(check_new_sizes(run));
     mh_status status = read_file(run, run->options->data, &corpus);
+    if (!status)
+        status = check_labels(run, &corpus);
     if (!status)
         status = use_corpora(run, &corpus, &valid);
     *bad_lines = corpus.bad_lines + valid.bad_lines + run->valid.examples.left_out;

@@ -337,6 +337,7 @@ static void report_run(const mh_run *run, mh_train_result *result)
     result->best_bleu = p->best_update ? p->best_bleu : NAN;
     result->best_loss = p->best_update ? p->best_loss : NAN;
     result->best_update = p->best_update;
+    result->baseline = run->baseline;
 }
 
 // The run is on the heap: its settings alone take 16 KB, which a caller's thread may not have.
@@ -360,6 +361,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     run->options = options;
     run->sizes = sizes;
     run->directory = (mh_directory){-1, false};
+    run->baseline = NAN;
     run->ranks = options->communicator ? *options->communicator : mh_communicator_default();
     mh_status status = mh_run_tables_create(run);
     if (!status)

@@ -114,6 +114,19 @@ multihead train -q --task classification --init films --data films.tsv --dtype f
 ls refined
 tr '\t' ',' <films.tsv >films.csv
 run multihead train $labels --data films.csv -o run
+# what is hardly meant: columns, a header, few data; and a model that has learnt nothing
+awk -F '\t' '{print $2 "\t" $1}' films.tsv >swapped.tsv
+{ printf 'label\ttext\n'; head -30 films.tsv; } >header.tsv
+{ head -30 films.tsv; printf 'odd\ta film\nrare\tanother\n'; } >rare.tsv
+few() { multihead train $labels --data "$1" --after 1u --hold-out 0 -o few 2>&1 | grep -v update; rm -rf few; }
+few swapped.tsv
+few header.tsv
+few rare.tsv
+multihead train $labels --data header.tsv --after 1u -o few 2>&1 | grep missing
+rm -rf few
+multihead train $labels --data films.tsv --lr 1e-7 --warmup 0 --after 1u -o few 2>&1 | sed -n 's/, but/&/; s/[0-9.]* %/N %/gp' | grep answer
+run multihead train --data films.txt --data films.tsv -o run
+run multihead train --task classification --data films.tsv films.csv -o run
 run multihead train --task classification --init whole --data films.tsv -o run
 run multihead train --task classification --data films.tsv --context 8 -o run
 run multihead train --task classification --data films.tsv --hold-out 5 --valid films.tsv -o run

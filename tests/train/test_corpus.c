@@ -269,6 +269,15 @@ static void test_csv(void **state)
                  "no sentence pairs: 3 lines, 3 of them bad");
     assert_string_equal(t.text, "1: looks like CSV: expected a tab between source and target, on "
                                 "every line; ");
+    static const char quoted[] = "\"un\", \"one\"\n";
+    t = (told){0};
+    test_refused(context, parse(quoted, sizeof quoted - 1, &t, &c), MH_ERROR_FORMAT, "1 of them");
+    assert_non_null(strstr(t.text, "looks like CSV"));
+    static const char running[] = "It was late, and 1,000 people; all left.\nNobody came.\n";
+    t = (told){0};
+    test_refused(context, parse(running, sizeof running - 1, &t, &c), MH_ERROR_FORMAT,
+                 "2 of them bad; of running text without tabs, --task lm makes a language model");
+    assert_null(strstr(t.text, "CSV"));
     t = (told){0};
     test_ok(context, parse(late, sizeof late - 1, &t, &c));
     assert_int_equal(c.count, 1);
