@@ -110,8 +110,9 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"init", KEY_INIT, "DIR", 0,
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
-     "trained by this command; of lm a GPT-2 or Llama, of classification a BERT or DistilBERT, "
-     "with a config.json. The optimiser begins anew; a resumed run does not read it",
+     "trained by this command; of lm a GPT-2, Llama, Mistral, Qwen, Gemma or GPT-NeoX, of "
+     "classification a BERT, DistilBERT or RoBERTa, with a config.json. The optimiser begins anew; "
+     "a resumed run does not read it",
      0},
     {"preset", KEY_PRESET, "NAME", 0, "nano, tiny, small or base; other options override its sizes",
      0},

@@ -180,10 +180,11 @@ typedef struct mh_train_options {
     bool flip;           // false; true: half of the pictures, at random, are mirrored
 
     // NULL; else the directory of a model that the run starts from: of translations one of ours, of
-    // a language model a GPT-2 or Llama (pretrained.h). Weights, tokenizer and sizes are its own,
-    // and the optimiser's state is new; a run that is resumed does not read it. `model` is NULL, or
-    // its sizes are 0, or as in that model (max_length of a language model: at most that); its
-    // dropout is less than 0, which is that of a model of ours, else 0, or a new one.
+    // a language model one of pretrained.h that generates, of a classifier a BERT, DistilBERT or
+    // RoBERTa. Weights, tokenizer and sizes are its own, and the optimiser's state is new; a run
+    // that is resumed does not read it. `model` is NULL, or its sizes are 0, or as in that model
+    // (max_length of a language model: at most that); its dropout is less than 0, which is that of
+    // a model of ours, else 0, or a new one.
     const char *init;
 
     // The part of the training data that is held out if `valid` is NULL, 0 .. 1; less than 0: 0.1

@@ -76,7 +76,7 @@ static const mh_tensor_rule bert_rules[] = {
 
 static const mh_tensor_rule roberta_rules[] = {
     COMMON_RULES,
-    {"pooler.dense|/classifier.dense", "pooler", MH_PART_ALL, false},
+    {"/classifier.dense|pooler.dense", "pooler", MH_PART_ALL, false}, // the first is written
     {"/classifier.out_proj", "classifier", MH_PART_ALL, false},
     {"/lm_head.dense", "lm_transform", MH_PART_ALL, false},
     {"/lm_head.layer_norm", "lm_norm", MH_PART_ALL, false},

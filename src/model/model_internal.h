@@ -180,11 +180,15 @@ typedef struct mh_weight_part {
     char name[MH_WEIGHT_NAME_BYTES];
     size_t first, rows; // of the parameter
     bool transposed;
+    bool by_head; // rows (3, H, E) that files have as (H, 3, E)
 } mh_weight_part;
 
-// Their number; 0 if no rule names the parameter, or one that only reading knows.
+// Their number; 0 if no rule names the parameter.
 size_t mh_weights_name_parts(const mh_family *family, const mh_block_config *block,
                              const char *name, size_t rows, mh_weight_part parts[MH_WEIGHT_PARTS]);
+
+// Whether a parameter of the blocks is a norm's weight, which some families store as w - 1.
+bool mh_weights_is_norm(const char *name);
 
 // Reports tensors of the file that no rule names through the log.
 void mh_weights_report_surplus(const mh_weight_source *source);

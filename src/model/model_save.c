@@ -37,6 +37,42 @@ static mh_tensor shape_in_file(const saving *s, const char *parameter, const mh_
     return mh_tensor_view(NULL, s->dtype, t->rank, t->shape);
 }
 
+// Rows (3, H, E) to rows (H, 3, E), which GPT-NeoX has.
+static mh_status copy_to_heads(const saving *s, const mh_tensor *from, mh_tensor *to)
+{
+    const size_t H = s->model->description.block.num_heads, E = from->shape[0] / (3 * H);
+    const size_t D = from->rank == 2 ? from->shape[1] : 1;
+    mh_tensor x = mh_tensor_4d(from->data, from->dtype, 3, H, E, D);
+    mh_tensor y = mh_tensor_4d(to->data, to->dtype, H, 3, E, D);
+    x = mh_tensor_swap(x, 0, 1);
+    return mh_tensor_copy(s->context, &x, &y);
+}
+
+// Of a norm's weights w, w - 1, which Gemma's files have.
+static mh_status copy_less_one(const saving *s, const mh_tensor *from, mh_tensor *to)
+{
+    const size_t count = mh_tensor_count(from);
+    float *values = mh_alloc(s->context, count * sizeof *values);
+    if (!values)
+        return MH_ERROR_MEMORY;
+    for (size_t i = 0; i < count; i++)
+        values[i] = ((const float *)from->data)[i] - 1;
+    const mh_tensor less = mh_tensor_1d(values, MH_F32, count);
+    const mh_status status = mh_tensor_copy(s->context, &less, to);
+    mh_free(s->context, values, count * sizeof *values);
+    return status;
+}
+
+static mh_status copy_values(const saving *s, const mh_parameter *p, const mh_weight_part *part,
+                             const mh_tensor *from, mh_tensor *to)
+{
+    if (part->by_head)
+        return copy_to_heads(s, from, to);
+    if (s->model->description.norm_plus_one && mh_weights_is_norm(p->name))
+        return copy_less_one(s, from, to);
+    return mh_tensor_copy(s->context, from, to);
+}
+
 // Copies one part to the next place in memory.
 static mh_status add_part(saving *s, const mh_parameter *p, const mh_tensor *whole,
                           const mh_weight_part *part)
@@ -45,7 +81,7 @@ static mh_status add_part(saving *s, const mh_parameter *p, const mh_tensor *who
     if (part->transposed && from.rank == 2)
         from = mh_tensor_swap(from, 0, 1);
     mh_tensor to = mh_tensor_view(s->next, s->dtype, from.rank, from.shape);
-    MH_TRY(mh_tensor_copy(s->context, &from, &to));
+    MH_TRY(copy_values(s, p, part, &from, &to));
     mh_tensor shaped = shape_in_file(s, p->name, &to);
     shaped.data = s->next;
     s->next += mh_tensor_count(&to) * mh_dtype_size(s->dtype);

@@ -416,7 +416,7 @@ static mh_status load_matrix(mh_weight_source *source, mh_transformer *t, const 
 }
 
 // norm1.weight, norm1_post.weight, norm.weight, self_attn.q_norm.weight.
-static bool is_norm_weight(const char *name)
+bool mh_weights_is_norm(const char *name)
 {
     const char *dot = strrchr(name, '.'), *norm = strstr(name, "norm");
     return norm && strcmp(dot, ".weight") == 0;
@@ -437,7 +437,7 @@ mh_status mh_weights_load_blocks(mh_weight_source *source, mh_transformer *trans
         MH_TRY(mh_weights_copy(source, name, &to));
         if (mh_weights_are_scaled(source, name))
             MH_TRY(mh_weights_scale(source, name, &to));
-        if (source->norm_plus_one && is_norm_weight(p->name))
+        if (source->norm_plus_one && mh_weights_is_norm(p->name))
             for (size_t j = 0; j < p->count; j++)
                 ((float *)to.data)[j] += 1;
     }
@@ -537,13 +537,14 @@ size_t mh_weights_name_parts(const mh_family *family, const mh_block_config *blo
         const bool whole = weight_rules_matches(rule->target, length, name, &layer);
         if (!whole && !weight_rules_matches(rule->target, length, stem, &layer))
             continue;
-        if (rule->part == MH_PART_QKV_BY_HEAD || count == MH_WEIGHT_PARTS)
+        if (count == MH_WEIGHT_PARTS)
             return 0;
         mh_weight_part *part = &parts[count++];
         first_name(family, rule, layer, whole ? "" : suffix, part->name);
         part_rows(block, rule->part, rows, &part->first, &part->rows);
         part->transposed = rule->transposed;
-        if (rule->part == MH_PART_ALL)
+        part->by_head = rule->part == MH_PART_QKV_BY_HEAD;
+        if (rule->part == MH_PART_ALL || part->by_head)
             return 1;
     }
     return count;

@@ -11,6 +11,76 @@
 #include "train/model_task.h"
 #include <stdlib.h>
 
+// ---- which models
+// --------------------------------------------------------------------------------
+
+static const char *const lm_types[] = {"gpt2",  "llama",  "mistral",     "qwen2",
+                                       "qwen3", "gemma2", "gemma3_text", "gpt_neox"};
+
+// Classifiers, and what they are in transformers.
+static const struct {
+    const char *type, *architecture;
+} encoders[] = {
+    {"bert", "BertForSequenceClassification"},
+    {"distilbert", "DistilBertForSequenceClassification"},
+    {"roberta", "RobertaForSequenceClassification"},
+    {"xlm-roberta", "XLMRobertaForSequenceClassification"},
+};
+
+bool mh_model_start_is_lm(const char *type)
+{
+    bool found = false;
+    for (size_t i = 0; type && i < sizeof lm_types / sizeof *lm_types; i++)
+        found |= strcmp(type, lm_types[i]) == 0;
+    return found;
+}
+
+const char *mh_model_start_classifier(const char *type)
+{
+    for (size_t i = 0; type && i < sizeof encoders / sizeof *encoders; i++)
+        if (strcmp(type, encoders[i].type) == 0)
+            return encoders[i].architecture;
+    return NULL;
+}
+
+mh_status mh_model_start_refuse(mh_task_kind task, const mh_source *source, const json_t *root)
+{
+    static const char *const expected[] = {
+        [MH_TASK_TRANSLATION] = "a translation starts from a translator that this program has made",
+        [MH_TASK_LM] = "a language model starts from one of type gpt2, llama, mistral, qwen2, "
+                       "qwen3, gemma2, gemma3_text or gpt_neox",
+        [MH_TASK_CLASSIFICATION] = "a classifier starts from a model of type bert, distilbert, "
+                                   "roberta or xlm-roberta"};
+    const char *type = json_string_value(json_object_get(root, "model_type"));
+    const bool translator = json_is_string(json_object_get(root, "format"));
+    const char *task_of_it = translator                        ? "translation"
+                             : mh_model_start_is_lm(type)      ? "lm"
+                             : mh_model_start_classifier(type) ? "classification"
+                                                               : NULL;
+    const char *what = translator                    ? "a translator"
+                       : !type                       ? ""
+                       : strcmp(type, "marian") == 0 ? "marian (OPUS-MT)"
+                                                     : type;
+    return mh_source_fail(source, MH_ERROR_UNSUPPORTED, "%s; this %s%.40s%s%s", expected[task],
+                          type || translator ? "is " : "has no model_type", what,
+                          task_of_it ? ", for --task " : "", task_of_it ? task_of_it : "");
+}
+
+mh_status mh_model_start_check(mh_run *run)
+{
+    const char *directory = mh_run_origin(run);
+    const size_t size = strlen(directory);
+    const bool gguf = size > 5 && strcmp(directory + size - 5, ".gguf") == 0;
+    char path[MH_PATH_BYTES];
+    MH_TRY(mh_path_join(run->context, directory, "config.json", path));
+    if (!gguf && mh_file_exists(path))
+        return MH_OK;
+    return mh_fail(run->context, gguf ? MH_ERROR_UNSUPPORTED : MH_ERROR_FILE,
+                   "%.700s: training starts from a directory with config.json and weights in f32, "
+                   "f16 or bf16%s",
+                   directory, gguf ? ", not from a GGUF file" : "");
+}
+
 // ---- config.json --------------------------------------------------------------------------------
 
 mh_status mh_model_start_set(mh_run *run, json_t *root, const char *name, json_t *value)

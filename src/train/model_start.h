@@ -7,6 +7,17 @@
 #include "train/run_internal.h"
 #include <jansson.h>
 
+// Whether a language model may start from this model_type; what a classifier that does is in
+// transformers, or NULL. NULL is no type.
+bool mh_model_start_is_lm(const char *type);
+const char *mh_model_start_classifier(const char *type);
+
+// The error for a model that this task does not start from; names the task that does.
+mh_status mh_model_start_refuse(mh_task_kind task, const mh_source *source, const json_t *root);
+
+// Whether there is a config.json to start from. Errors: MH_ERROR_FILE, MH_ERROR_UNSUPPORTED (GGUF).
+mh_status mh_model_start_check(mh_run *run);
+
 // Changes the members of config.json. Error: MH_ERROR_UNSUPPORTED, for a model of another kind.
 typedef mh_status (*mh_config_edit_fn)(mh_run *run, const mh_source *source, json_t *root);
 

@@ -7,6 +7,7 @@
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
 #include "train/format_number.h"
+#include "train/model_start.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -495,6 +496,8 @@ mh_status mh_run_prepare(mh_run *run)
         status = open_directory(run);
     if (!status)
         status = choose_precision(run);
+    if (!status && run->options->init)
+        status = mh_model_start_check(run);
     if (!status)
         status = run->task->prepare(run, &bad_lines);
     if (!status)

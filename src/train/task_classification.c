@@ -248,13 +248,6 @@ static mh_status create_new(mh_run *run, const mh_corpus *corpus)
 
 // ---- a model to start from ----------------------------------------------------------------------
 
-static const struct {
-    const char *type, *architecture;
-} families[] = {
-    {"bert", "BertForSequenceClassification"},
-    {"distilbert", "DistilBertForSequenceClassification"},
-};
-
 // The labels that the model has, if it is a classifier with all labels of the data.
 static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
 {
@@ -312,17 +305,11 @@ static mh_status set_labels(mh_run *run, json_t *root)
 
 static mh_status edit_classifier(mh_run *run, const mh_source *source, json_t *root)
 {
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    const char *architecture = NULL;
+    const char *architecture =
+        mh_model_start_classifier(json_string_value(json_object_get(root, "model_type")));
     bool kept;
-    for (size_t i = 0; i < sizeof families / sizeof *families; i++)
-        if (type && !strcmp(type, families[i].type))
-            architecture = families[i].architecture;
     if (!architecture)
-        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
-                              "a classifier starts from a model of type bert or distilbert, not "
-                              "%.40s",
-                              type ? type : "this");
+        return mh_model_start_refuse(MH_TASK_CLASSIFICATION, source, root);
     MH_TRY(keep_labels(run, root, &kept));
     run->new_head = !kept;
     MH_TRY(set_labels(run, root));

@@ -147,11 +147,8 @@ static mh_status check_lm_sizes(mh_run *run)
 // A model to start from: what its family is saved as, and its tokenizer.
 static mh_status edit_lm(mh_run *run, const mh_source *source, json_t *root)
 {
-    const char *type = json_string_value(json_object_get(root, "model_type"));
-    if (!type || (strcmp(type, "gpt2") && strcmp(type, "llama")))
-        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
-                              "a language model starts from one of type gpt2 or llama, not %.40s",
-                              type ? type : "this");
+    if (!mh_model_start_is_lm(json_string_value(json_object_get(root, "model_type"))))
+        return mh_model_start_refuse(MH_TASK_LM, source, root);
     return mh_model_start_set_dtype(run, root);
 }
 
@@ -385,6 +382,7 @@ static mh_status make_sample(mh_run *run)
     const uint64_t seed = run->options->seed;
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
     const size_t V = run->model->description.vocabulary;
+    const size_t named = mh_smaller(V, mh_tokenizer_size(run->tokenizer)); // V may be padded
     const size_t most = mh_smaller(SAMPLE_TOKENS, run->options->model->max_length);
     int32_t ids[SAMPLE_TOKENS + 1] = {run->bos < 0 ? run->eos : run->bos};
     size_t n = 1;
@@ -401,7 +399,7 @@ static mh_status make_sample(mh_run *run)
         mh_tensor logits = mh_tensor_2d(b.logits, MH_F32, 1, V);
         MH_TRY(mh_model_logits(run->context, run->model, &last, &logits));
         mh_philox(counter, key, random);
-        ids[n] = sample_token(b.logits, V, random[0]);
+        ids[n] = sample_token(b.logits, named, random[0]);
         if (ids[n] == run->eos)
             break;
     }

@@ -4,10 +4,12 @@
 
 #include "base/compiler.h"
 #include "model/config_file.h"
+#include "model/json_file.h"
 #include "support/directory.h"
 #include "text/tokenizer.h"
 #include "train/demo_numbers.h"
 #include "train/held_out.h"
+#include "train/model_start.h"
 #include "train/run_ranks.h"
 
 #include <stdio.h>
@@ -216,6 +218,19 @@ static mh_status check_sizes(mh_run *run, const mh_translator_config *found)
     return mh_run_check_size(run, "max_length", given->max_length, found->max_length);
 }
 
+static mh_status refuse_published(mh_run *run)
+{
+    char path[MH_PATH_BYTES];
+    mh_json_file file;
+    MH_TRY(mh_json_file_open(run->context, mh_run_origin(run), "config.json", path, &file));
+    const mh_status status =
+        json_is_string(json_object_get(file.root, "format"))
+            ? MH_OK
+            : mh_model_start_refuse(MH_TASK_TRANSLATION, &file.source, file.root);
+    mh_json_file_close(&file);
+    return status;
+}
+
 // The sizes of the model that the run starts from.
 static mh_status take_sizes(mh_run *run)
 {
@@ -223,6 +238,7 @@ static mh_status take_sizes(mh_run *run)
     mh_translator_config found = mh_translator_config_default();
     if (!run->options->init)
         return MH_OK;
+    MH_TRY(refuse_published(run));
     MH_TRY(mh_path_join(run->context, mh_run_origin(run), "config.json", path));
     MH_TRY(mh_config_load(run->context, path, &found));
     MH_TRY(check_sizes(run, &found));

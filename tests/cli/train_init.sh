@@ -43,3 +43,38 @@ model llama 1 2 0
 multihead train -q --task lm --init llama $options --after 2u -o tuned-llama
 sed -n '/^## Model/,/^## Training/p; s/^.*\(The weights started.*\)/\1/p' tuned-llama/README.md
 grep -c '"sample": "[a-z0-9 ]*",' tuned-llama/log.jsonl
+
+# Every family: an update of almost no size leaves the weights under their names.
+for name in gpt2-untied mistral qwen2 qwen3 gemma2 gemma3 gpt_neox; do
+    model $name 1 2 0
+    sed -i 's/"\(bos\|eos\)_token_id": 98/"\1_token_id": 2/' $name/config.json
+    multihead train -q --task lm --init $name $options --after 1u --lr 1e-30 --clip 0 --weight-decay 0 -o kept-$name
+    multihead generate -m $name --isa scalar --dtype f32 --json -n 6 "the cat sat" >$name.txt
+    multihead generate -m kept-$name --isa scalar --dtype f32 --json -n 6 "the cat sat" | diff - $name.txt && echo "$name: the same"
+    multihead train --task lm --init $name $options --lr 0.01 --after 30u -o tuned-$name 2>&1 | grep -c "is a model with loss"
+done
+
+awk '{ print ($2 == "cat" ? "cat" : $2 == "dog" ? "dog" : "other") "\t" $0 }' text.txt | grep the >labels.tsv
+for name in bert-classifier roberta-classifier xlm-roberta-mlm distilbert-mlm; do
+    model $name 0 2 1
+    multihead train --task classification --init $name --data labels.tsv --valid labels.tsv --isa scalar --dtype f32 --lr 0.01 --after 8e -o tuned-$name 2>&1 |
+        sed -n 's/.*is a model with accuracy/accuracy/p'
+    multihead info -m tuned-$name | sed -n '1,2p'
+done
+
+# What is not started from, and which task does.
+run multihead train -q --init llama --data labels.tsv -o refused
+run multihead train -q --task classification --init llama --data labels.tsv -o refused
+run multihead train -q --task lm --init bert-classifier --data text.txt -o refused
+cp -r "$goldens/marian" "$goldens/t5" .
+run multihead train -q --init marian --data labels.tsv -o refused
+run multihead train -q --task lm --init t5 --data text.txt -o refused
+run multihead train -q --task lm --init fr-en --data text.txt -o refused | sed "s|/.*/models/||"
+mkdir untyped
+echo '{"hidden_size": 32}' >untyped/config.json
+run multihead train -q --task lm --init untyped --data text.txt -o refused
+rm untyped/config.json
+run multihead train -q --init untyped --data labels.tsv -o refused
+echo GGUF >model.gguf
+run multihead train -q --task lm --init model.gguf --data text.txt -o refused
+ls -d refused 2>&1

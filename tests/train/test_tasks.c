@@ -191,6 +191,12 @@ static void test_picture_gradients(void **state)
     check_gradients(&c, config);
 }
 
+// Grouped heads, and a head of its own.
+#define WIDE                                                                                       \
+    "\"hidden_size\": 8, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, "                   \
+    "\"num_key_value_heads\": 1, \"intermediate_size\": 12, \"vocab_size\": 11, "                  \
+    "\"max_position_embeddings\": 6, \"tie_word_embeddings\": false"
+
 static void check_text_gradients(float dropout)
 {
     static const char *const configs[] = {
@@ -199,10 +205,21 @@ static void check_text_gradients(float dropout)
         "\"vocab_size\": 11, \"tie_word_embeddings\": true}",
         "{\"model_type\": \"llama\", \"hidden_size\": 8, \"num_hidden_layers\": 2, "
         "\"num_attention_heads\": 2, \"intermediate_size\": 12, \"vocab_size\": 11, "
-        "\"max_position_embeddings\": 6, \"tie_word_embeddings\": true}"};
+        "\"max_position_embeddings\": 6, \"tie_word_embeddings\": true}",
+        "{\"model_type\": \"mistral\", \"sliding_window\": 3, " WIDE "}",
+        "{\"model_type\": \"qwen2\", " WIDE "}",
+        "{\"model_type\": \"qwen3\", \"head_dim\": 4, " WIDE "}",
+        "{\"model_type\": \"gemma2\", \"head_dim\": 4, \"query_pre_attn_scalar\": 4, "
+        "\"sliding_window\": 3, \"attn_logit_softcapping\": 2.0, \"final_logit_softcapping\": 3.0, "
+        "\"hidden_activation\": \"gelu_pytorch_tanh\", " WIDE "}",
+        "{\"model_type\": \"gemma3_text\", \"head_dim\": 4, \"query_pre_attn_scalar\": 4, "
+        "\"sliding_window\": 3, \"hidden_activation\": \"gelu_pytorch_tanh\", " WIDE "}",
+        "{\"model_type\": \"gpt_neox\", \"hidden_size\": 8, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 2, \"intermediate_size\": 12, \"vocab_size\": 11, "
+        "\"rotary_pct\": 0.5, \"max_position_embeddings\": 6, \"tie_word_embeddings\": false}"};
     static const int64_t starts[] = {0, 5, 8};
     static const int32_t ids[] = {2, 7, 1, 4, 4, 2, 9, 10};
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         checked c = {
             .targets = {7, 1, 4, 4, 2, 9, 10, 2}, .rows = 8, .text = true, .dropout = dropout};
         c.input = mh_model_input_default();
@@ -663,7 +680,7 @@ static void test_damaged_labels(void **state)
     refuse_texts("", NULL, "no text: 0 lines");
     refuse_texts("good,a film\nbad,a film\n", NULL, "2 of them bad");
     refuse_texts("good\ta film\ngood\tanother\n", NULL, "found one label, good");
-    refuse_texts("good\ta film\nbad\tanother\n", "no-classifier", "bert or distilbert, not gpt2");
+    refuse_texts("good\ta film\nbad\tanother\n", "no-classifier", "this is gpt2, for --task lm");
     refuse_texts("good\ta film\nbad\tanother\n", "nowhere", "nowhere");
 }
 
