@@ -40,29 +40,30 @@ static double seconds_left(const mh_train_event *e)
     return done_now > 0 ? e->seconds * (1 - e->part) / done_now : 0;
 }
 
-static void show_duration(double seconds)
+static void show_duration(double seconds, double update)
 {
     if (seconds < 5400)
-        note("about %.0f minutes to go", ceil(seconds / 60));
+        note("about %.0f minutes to go: an update takes %.2g s", ceil(seconds / 60), update);
     else
-        note("about %.1f hours to go", seconds / 3600);
+        note("about %.1f hours to go: an update takes %.2g s", seconds / 3600, update);
 }
 
-// Once, after some updates: the first one is slower than others. Of short runs the line says it.
+// Once, after the second update or a second of them: the first one is slower than others. Of short
+// runs the line says it.
 static void estimate(train_progress *p, const mh_train_event *e)
 {
-    enum { UPDATES = 6, SECONDS = 3, WORTH = 90 };
+    enum { SECONDS = 1, WORTH = 90 };
     p->updates++;
-    if (p->updates == 2) {
+    if (p->updates == 1) {
         p->measured = e->seconds;
         p->measured_part = e->part;
     }
     const double seconds = e->seconds - p->measured, part = e->part - p->measured_part;
-    if (p->estimated || p->updates < UPDATES || seconds < SECONDS || part <= 0)
+    if (p->estimated || seconds < SECONDS || part <= 0)
         return;
     p->estimated = true;
     if (seconds * (1 - e->part) / part >= WORTH)
-        show_duration(seconds * (1 - e->part) / part);
+        show_duration(seconds * (1 - e->part) / part, seconds / (double)(p->updates - 1));
 }
 
 static void show_update(train_progress *p, const mh_train_event *e)

@@ -11,7 +11,7 @@ typedef struct train_progress {
     double rated; // seconds and tokens when that was measured
     uint64_t rated_tokens;
     size_t updates;                 // of this process
-    double measured, measured_part; // when the second one ended, and the part of the run then
+    double measured, measured_part; // when the first one ended, and the part of the run then
     bool estimated;                 // the time that is left has been told
 } train_progress;
 

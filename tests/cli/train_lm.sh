@@ -28,6 +28,17 @@ sed 's|^/.*/|/|' arguments/command.txt | tail -4
 multihead train -q --after 44u -o arguments && echo "resumed with all files"
 run multihead train -q --after 44u -o piped
 
+# A long run says how long, at once.
+env --default-signal=INT multihead train $options --data a.txt --after 90Mu -o long 2>messages &
+for i in $(seq 100); do
+    grep -q 'to go' messages && break
+    sleep 0.1
+done
+kill -s INT $!
+wait $!
+echo "exit $?"
+sed -n 's/[0-9][0-9.e-]*/N/g; /to go/p' messages
+
 # What cannot work.
 multihead train $options --data a.txt --lr 1e-7 --after 2u -o useless 2>&1 | grep -v update | figures
 head -4 a.txt >short.txt
