@@ -195,6 +195,75 @@ static int draw_curve(const train *t)
     return code;
 }
 
+// The option of a member of mh_train_options or mh_translator_config, NULL for other words. Those
+// without an underscore are known only at the beginning of a message.
+static const char *option_of(const train *t, const char *name, size_t size, bool first)
+{
+    static const char *const options[][2] = {{"accumulate", "--accumulate"},
+                                             {"after", "--after"},
+                                             {"average", "--average"},
+                                             {"batch_tokens", "--batch-tokens"},
+                                             {"clip", "--clip"},
+                                             {"crop_padding", "--crop-padding"},
+                                             {"d_model", "--d-model"},
+                                             {"data_targets", "--targets"},
+                                             {"dim_feedforward", "--ff"},
+                                             {"dropout", "--dropout"},
+                                             {"held_out", "--hold-out"},
+                                             {"image_size", "--image-size"},
+                                             {"label_names", "--label-names"},
+                                             {"label_smoothing", "--label-smoothing"},
+                                             {"layers", "--layers"},
+                                             {"learning_rate", "--lr"},
+                                             {"max_length", "--max-length"},
+                                             {"min_learning_rate", "--min-lr"},
+                                             {"nhead", "--heads"},
+                                             {"num_decoder_layers", "--decoder-layers"},
+                                             {"num_encoder_layers", "--encoder-layers"},
+                                             {"patch_size", "--patch-size"},
+                                             {"patience", "--patience"},
+                                             {"save_every", "--save-freq"},
+                                             {"valid_every", "--valid-freq"},
+                                             {"valid_targets", "--valid-targets"},
+                                             {"weight_decay", "--weight-decay"}};
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (strlen(options[i][0]) == size && !memcmp(options[i][0], name, size) &&
+            (first || memchr(name, '_', size) || !strncmp(name, "nhead", size)))
+            return t->options.task == MH_TASK_LM && !strncmp(name, "max_length", size)
+                       ? "--context"
+                       : options[i][1];
+    return NULL;
+}
+
+// The library's message, with the names of options.
+static void put_message(const train *t, const char *message, FILE *to)
+{
+    for (const char *at = message; *at;) {
+        const size_t blanks = strspn(at, " "), size = strcspn(at + blanks, " :");
+        const char *option = option_of(t, at + blanks, size, at == message);
+        fprintf(to, "%.*s%.*s", (int)blanks, at, option ? (int)strlen(option) : (int)size,
+                option ? option : at + blanks);
+        at += blanks + size;
+        if (*at == ':')
+            fputc(*at++, to);
+    }
+}
+
+static int complain_option(const train *t, mh_status status)
+{
+    if (!*mh_error_message(t->context))
+        return complain_status(t->context, status, NULL);
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    if (to)
+        put_message(t, mh_error_message(t->context), to);
+    if (to && fclose(to) == 0)
+        complain("%s", text);
+    free(text);
+    return status_exit_code(status);
+}
+
 // Files of the run directory are outputs.
 static int complain_training(const train *t, mh_status status)
 {
@@ -206,8 +275,8 @@ static int complain_training(const train *t, mh_status status)
     const size_t length = strlen(directory);
     const bool own = strncmp(message, directory, length) == 0 && message[length] != '\0' &&
                      (strchr("/:", message[length]) || (length && directory[length - 1] == '/'));
-    return own ? complain_output(t->context, status, NULL)
-               : complain_status(t->context, status, NULL);
+    const int code = complain_option(t, status);
+    return own && status == MH_ERROR_FILE ? EXIT_FAILED : code;
 }
 
 // An error that the other ranks do not know: they may wait for this one.
@@ -340,7 +409,7 @@ static int run_train(int argc, char **argv)
 
 const command train_command = {
     .name = "train",
-    .summary = "train a translator, a language model or a classifier of pictures",
+    .summary = "train a translator, a language model or a classifier of texts or pictures",
     .argp = &train_argp,
     .run = run_train,
 };

@@ -59,10 +59,11 @@ void train_check_options(struct argp_state *state, train *t)
         return;
     }
     if (!o->data && !o->example)
-        argp_error(state, "--data is missing, %s%s; without data at hand try --example numbers",
-                   o->directory,
+        argp_error(state, "--data is missing, %s%s%s", o->directory,
                    t->record ? "/" TRAIN_RECORD_NAME " has none"
-                             : " has no " TRAIN_RECORD_NAME " to resume from");
+                             : " has no " TRAIN_RECORD_NAME " to resume from",
+                   o->task == MH_TASK_TRANSLATION ? "; without data at hand try --example numbers"
+                                                  : "");
     if (o->example && (o->data || o->valid || o->data_targets || o->valid_targets))
         argp_error(state, "--example comes with its own data; leave out --data and --valid, and "
                           "their targets");

@@ -147,12 +147,18 @@ static void show_begin(const mh_train_event *e)
     static const char *const examples[] = {"pair", "picture", "sequence", "text"};
     static const char *const kinds[] = {"tokens in the vocabulary", "labels",
                                         "tokens in the vocabulary", "labels"};
-    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.2f M parameters, %s", e->pairs,
+    char parameters[32];
+    if (e->parameters < 100000)
+        snprintf(parameters, sizeof parameters, "%zu", e->parameters);
+    else
+        snprintf(parameters, sizeof parameters, "%.2f M", (double)e->parameters / 1e6);
+    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %s parameters, %s", e->pairs,
          examples[e->task], e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
-         kinds[e->task], (double)e->parameters / 1e6, e->precision);
+         kinds[e->task], parameters, e->precision);
     if (e->held_out)
-        note("--valid is missing: %zu %ss of the data are held out for validation, by --hold-out",
-             e->held_out, examples[e->task]);
+        note("--valid is missing: %zu %s%s of the data %s held out for validation, by --hold-out",
+             e->held_out, examples[e->task], e->held_out == 1 ? "" : "s",
+             e->held_out == 1 ? "is" : "are");
     if (data_are_few(e))
         note("the data have about %" PRIu64 " tokens, few for a vocabulary of %zu: little will be "
              "learnt; more data help, or fewer --merges",

@@ -97,9 +97,31 @@ mh_status mh_model_start_set_dtype(mh_run *run, json_t *root)
     return mh_model_start_set(run, root, "torch_dtype", json_string(bf16 ? "bfloat16" : "float32"));
 }
 
+// Whether all numbers of a JSON text that has been written are those of `root`.
+static bool reads_back(const char *text, const json_t *root)
+{
+    json_t *again = json_loads(text, JSON_ALLOW_NUL, NULL);
+    const bool equal = again && json_equal(again, root);
+    json_decref(again);
+    return equal;
+}
+
+// With the fewest digits of which all numbers are what they were: 1e-06, not 9.9999999999999995e-7.
+static char *dump_shortest(const json_t *root)
+{
+    enum { DIGITS = 15, DIGITS_MOST = 17 };
+    for (size_t digits = DIGITS;; digits++) {
+        char *text =
+            json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(digits));
+        if (!text || digits == DIGITS_MOST || reads_back(text, root))
+            return text;
+        free(text);
+    }
+}
+
 mh_status mh_model_start_dump(mh_run *run, const json_t *root, mh_buffer *to)
 {
-    char *text = json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+    char *text = dump_shortest(root);
     const bool kept = text && mh_buffer_append(run->context, to, text, strlen(text)) &&
                       mh_buffer_append(run->context, to, "\n", 1);
     free(text);

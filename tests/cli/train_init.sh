@@ -53,6 +53,9 @@ for name in gpt2-untied mistral qwen2 qwen3 gemma2 gemma3 gpt_neox; do
     multihead generate -m kept-$name --isa scalar --dtype f32 --json -n 6 "the cat sat" | diff - $name.txt && echo "$name: the same"
     multihead train --task lm --init $name $options --lr 0.01 --after 30u -o tuned-$name 2>&1 | grep -c "is a model with loss"
 done
+grep -h '_eps\|theta' kept-qwen3/config.json kept-gpt_neox/config.json # with few digits
+run multihead train -q --task lm --init llama $options --context 80 -o refused
+run multihead train -q --task lm -o refused
 
 awk '{ print ($2 == "cat" ? "cat" : $2 == "dog" ? "dog" : "other") "\t" $0 }' text.txt | grep the >labels.tsv
 for name in bert-classifier roberta-classifier xlm-roberta-mlm distilbert-mlm; do
