@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The model that ships: sentences about which it has no doubt, so that every level says the same.
+# The models that ship: sentences about which it has no doubt, so that every level says the same.
 model=$(dirname "$script")/../../models/fr-en
 translate() { multihead translate -m "$model" "$@"; }
 run translate "Où est la gare ?" "Merci beaucoup." "Je suis fatigué." "Tom parle français."
@@ -24,6 +24,21 @@ run translate --disable-head enc.9.0 "Merci."
 translate --dtype f32 --trace-out trace.safetensors --attention page.html "Je suis fatigué."
 grep -c '<title>' page.html
 multihead view --trace trace.safetensors -o again.html && echo "the trace shows again"
+# the other direction, and the note on a text that needs it
+reverse=$(dirname "$model")/en-fr
+run multihead translate -m "$reverse" "Thank you very much." "Tom speaks French." | sed '1d'
+multihead translate -m "$reverse" "I am tired." | grep -c fatigu
+multihead translate -m "$reverse" "Le chat dort." 2>&1 >/dev/null
+translate "The cat sleeps." 2>&1 >/dev/null
+# the language model: what holds for any weights of it
+lm=$(dirname "$model")/en-lm
+multihead info -m "$lm" | sed -n '1,3p'
+multihead generate -m "$lm" --json -n 12 "The cat sat on the" >greedy.txt
+multihead generate -m en-lm --json -n 12 "The cat sat on the" | cmp - greedy.txt && check_json <greedy.txt
+multihead generate -m "$lm" --threads 1 --json -n 12 "The cat sat on the" | cmp - greedy.txt && echo "the same with one thread"
+multihead generate -m "$lm" --temperature 0.8 --seed 5 -n 40 "Once upon a time" >sampled.txt
+multihead generate -m "$lm" --temperature 0.8 --seed 5 -n 40 "Once upon a time" | cmp - sampled.txt && echo "the same with the same seed"
+[ "$(wc -w <sampled.txt)" -ge 8 ] && echo "many words"
 # pictures
 vit=$(dirname "$model")/fashion-vit
 pictures=$(dirname "$script")/../../examples/pictures

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Models of `multihead train` in transformers: a GPT-2 and a Llama, each trained and then fine-tuned with --init, give the
 same log-probabilities, and a classifier the same probabilities. So do models that transformers has made, with random
-weights in f32 and f16, and `multihead train --init` has fine-tuned: GPT-2, Llama, BERT and DistilBERT.
+weights in f32 and f16, and `multihead train --init` has fine-tuned, of every family that it starts from; and the language
+model that ships, whose logits are compared, too.
 
-    check_trained.py MULTIHEAD
+    check_trained.py MULTIHEAD MODEL    # MODEL: models/en-lm
 """
 import json
 import shutil
@@ -27,10 +28,18 @@ WIDE = {"num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "in
 MADE = {
     "gpt2": ("GPT2Config", "GPT2LMHeadModel", {"n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 64}),
     "llama": ("LlamaConfig", "LlamaForCausalLM", dict(WIDE, num_key_value_heads=2, max_position_embeddings=64)),
+    **{name: (f"{kind}Config", f"{kind}ForCausalLM", dict(WIDE, num_key_value_heads=2, max_position_embeddings=64, **more))
+       for name, kind, more in (("mistral", "Mistral", {"sliding_window": 8}), ("qwen2", "Qwen2", {}),
+                                ("qwen3", "Qwen3", {"head_dim": 8}), ("gemma2", "Gemma2", {"head_dim": 8}))},
+    "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", dict(WIDE, max_position_embeddings=64)),
     "bert": ("BertConfig", "BertModel", dict(WIDE, max_position_embeddings=64)),
+    "roberta": ("RobertaConfig", "RobertaModel", dict(WIDE, max_position_embeddings=64)),
     "distilbert": ("DistilBertConfig", "DistilBertModel",
                    {"n_layers": 2, "dim": 32, "n_heads": 4, "hidden_dim": 72, "max_position_embeddings": 64}),
 }
+
+
+CLASSIFIERS = "bert", "roberta", "distilbert"
 
 
 def run(*words):
@@ -44,11 +53,11 @@ def check(what, apart):
     return apart <= MOST_APART
 
 
-def check_lm(program, folder, what):
+def check_lm(program, folder, what, prompt=PROMPT):
     """Log-probabilities of the greedy continuation, by both."""
-    ours = json.loads(run(program, "generate", "-m", folder, "-n", 12, "--json", "--dtype", "f32", PROMPT))
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).eval()
-    prompt = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
+    ours = json.loads(run(program, "generate", "-m", folder, "-n", 12, "--json", "--dtype", "f32", prompt))
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).float().eval()
+    prompt = tokenizer(prompt, add_special_tokens=False)["input_ids"]
     with torch.no_grad():
         table = model(torch.tensor([prompt + ours["ids"]])).logits[0].float().log_softmax(-1)
     theirs = [float(table[len(prompt) - 1 + i, token]) for i, token in enumerate(ours["ids"])]
@@ -72,7 +81,7 @@ def make_model(name, dtype, tokenizer, folder):
     config_class, model_class, sizes = MADE[name]
     torch.manual_seed(5)
     vocabulary = len(AutoTokenizer.from_pretrained(tokenizer))
-    ends = {"bos_token_id": 2, "eos_token_id": 2} if name in ("gpt2", "llama") else {}
+    ends = {} if name in CLASSIFIERS else {"bos_token_id": 2, "eos_token_id": 2}
     config = getattr(transformers, config_class)(vocab_size=vocabulary, pad_token_id=0, **ends, **sizes)
     getattr(transformers, model_class)(config).to(dtype).save_pretrained(folder)
     for file in ("tokenizer.json", "tokenizer_config.json"):
@@ -81,7 +90,7 @@ def make_model(name, dtype, tokenizer, folder):
 
 def check_made(program, folder, name, dtype):
     """A model of transformers, fine-tuned here."""
-    language = name in ("gpt2", "llama")
+    language = name not in CLASSIFIERS
     first, second = folder / f"{name}-{dtype}", folder / f"{name}-{dtype}-tuned"
     make_model(name, dtype, folder / ("gpt2" if language else "classifier"), first)
     run(program, "train", "--task", "lm" if language else "classification", "--init", first, "--data",
@@ -93,6 +102,8 @@ def check_made(program, folder, name, dtype):
 def main():
     """Returns 1 if any model differs."""
     program, right = sys.argv[1], True
+    for prompt in (PROMPT, "Once upon a time there was"):
+        right &= check_lm(program, sys.argv[2], "en-lm", prompt)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "text").write_text("\n\n".join(LINES * 30))

@@ -35,4 +35,4 @@ TOKENIZERS_PARALLELISM=false "$venv/bin/python" "$here/check_tokenizers.py" "$bu
 "$venv/bin/python" "$here/check_translator.py" "$build/multihead" "$here/../../models/fr-en" ${corpus:+"$corpus"}
 "$venv/bin/python" "$here/check_pictures.py" "$build/tests/peer_pictures"
 "$venv/bin/python" "$here/check_vit.py" "$build/multihead" "$here/../../models/fashion-vit" "$here"/../../examples/pictures/*.pgm
-"$venv/bin/python" "$here/check_trained.py" "$build/multihead"
+"$venv/bin/python" "$here/check_trained.py" "$build/multihead" "$here/../../models/en-lm"
