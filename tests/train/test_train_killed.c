@@ -2,7 +2,7 @@
 // A training that is killed with SIGKILL at random moments, again and again, and each time started
 // anew with another number of threads, ends with the bytes of an uninterrupted one: every task, and
 // from every kind of model. $MH_TEST_KILLS: how often each is killed (translation 20, the others
-// 4).
+// 3).
 #include "support.h"
 #include "task_support.h"
 
