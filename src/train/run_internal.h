@@ -113,7 +113,7 @@ struct mh_run {
     mh_progress progress;
     mh_run_log log;
     mh_train_event event;
-    double begun; // time when updates began
+    double begun;    // time when updates began
     double baseline; // mh_train_result
 
     // of tasks other than translation (model_task.h)

@@ -65,6 +65,14 @@ for name in bert-classifier roberta-classifier xlm-roberta-mlm distilbert-mlm; d
     multihead info -m tuned-$name | sed -n '1,2p'
 done
 
+# A classifier with the labels of the data keeps its head, under its names.
+for label in contradiction neutral entailment; do printf '%s\tthe cat sat\n%s\tthe dog ran\n' $label $label; done >labels3.tsv
+multihead train -q --task classification --init roberta-classifier --data labels3.tsv --isa scalar --dtype f32 --after 1u --lr 1e-30 --clip 0 -o kept-roberta
+for m in roberta-classifier kept-roberta; do multihead classify -m $m --isa scalar --dtype f32 --json "the red cat" >$m.txt; done
+cmp roberta-classifier.txt kept-roberta.txt && echo "roberta-classifier: the same"
+for m in roberta-classifier kept-roberta; do head -c 4000 $m/model.safetensors | tr ',{' '\n\n' | sed -n 's/^\("[a-zA-Z][^"]*\.\(weight\|bias\)"\):$/\1/p' | sort >$m.names; done
+cmp roberta-classifier.names kept-roberta.names && grep -c . kept-roberta.names
+
 # What is not started from, and which task does.
 run multihead train -q --init llama --data labels.tsv -o refused
 run multihead train -q --task classification --init llama --data labels.tsv -o refused

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Models of `multihead train` in transformers: a GPT-2 and a Llama, each trained and then fine-tuned with --init, give the
 same log-probabilities, and a classifier the same probabilities. So do models that transformers has made, with random
-weights in f32 and f16, and `multihead train --init` has fine-tuned, of every family that it starts from; and the language
-model that ships, whose logits are compared, too.
+weights in f32 and f16, and `multihead train --init` has fine-tuned; and the language model that ships, whose logits are
+compared, too. Not RoBERTa, whose padding token must be 1: tests/cli/train_init.sh has it.
 
     check_trained.py MULTIHEAD MODEL    # MODEL: models/en-lm
 """
@@ -33,13 +33,12 @@ MADE = {
                                 ("qwen3", "Qwen3", {"head_dim": 8}), ("gemma2", "Gemma2", {"head_dim": 8}))},
     "gpt_neox": ("GPTNeoXConfig", "GPTNeoXForCausalLM", dict(WIDE, max_position_embeddings=64)),
     "bert": ("BertConfig", "BertModel", dict(WIDE, max_position_embeddings=64)),
-    "roberta": ("RobertaConfig", "RobertaModel", dict(WIDE, max_position_embeddings=64)),
     "distilbert": ("DistilBertConfig", "DistilBertModel",
                    {"n_layers": 2, "dim": 32, "n_heads": 4, "hidden_dim": 72, "max_position_embeddings": 64}),
 }
 
 
-CLASSIFIERS = "bert", "roberta", "distilbert"
+CLASSIFIERS = "bert", "distilbert"
 
 
 def run(*words):
