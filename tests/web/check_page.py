@@ -212,10 +212,20 @@ def check_alignment(browser):
     w.page.hover(".queries .word >> nth=2")
     assert 0 < w.page.locator("svg.links path").count() < 5
     w.close()
-    w = Watched(browser, url("sentence", "#view=align&kind=decoder.self"), 390, 844)
-    w.ready("align")
-    assert "kind=cross" not in w.page.url or w.page.locator("svg.links path").count() == 0 # lines would cross wrapped rows
-    w.close()
+    for width in (390, 1400):  # on a phone the sentences are columns, with the same lines
+        w = Watched(browser, url("sentence", "#view=align&kind=decoder.self"), width, 844)
+        w.ready("align")
+        assert "kind=cross" in w.page.url and w.page.locator("svg.links path").count() > 5
+        words = [w.page.locator(f".{side} .word >> nth=0").bounding_box() for side in ("keys", "queries")]
+        assert (words[0]["x"] + words[0]["width"] < words[1]["x"]) == (width == 390), words
+        lines = w.page.locator("svg.links").bounding_box()
+        assert lines["width"] > 40 and lines["height"] > 40, lines
+        drawn = w.page.locator(".queries .word small").all_inner_texts()
+        assert all(text.strip() for text in drawn), drawn
+        assert ("Beside" if width == 390 else "Below") + " each word" in w.page.inner_text(".aligned")
+        root = xml.etree.ElementTree.fromstring(w.save("svg", FOLDER))  # the lines, not the heatmap
+        assert len(root.findall(".//{*}path")) > 5 and len(root.findall(".//{*}rect")) == 1
+        w.close()
     w = Watched(browser, url("base", "#view=align"))
     w.ready("align")
     assert "no cross-attention" in w.page.inner_text("#view .note")
