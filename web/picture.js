@@ -231,7 +231,7 @@ class PictureStage {
     const others = Array.from({length: this.shown.first}, (_, i) => choice(i, this.shown.name(i)));
     if (this.query >= this.shown.first)
       others.push(choice(this.query, `patch ${this.shown.name(this.query)}`));
-    return el('div', {class: 'chips', role: 'group', 'aria-label': 'Attention from'}, ...others);
+    return el('div', {class: 'chips from', role: 'group', 'aria-label': 'Attention from'}, ...others);
   }
 
   map() {

@@ -384,10 +384,28 @@ def check_lines(browser):
     assert int(w.page.get_attribute(".between canvas", "data-lines")) == (weights >= limit).sum()
     w.page.click(".headchip >> nth=0")
     assert int(w.page.get_attribute(".between canvas", "data-lines")) == (weights[1:] >= limit).sum()
+    assert w.page.input_value("#head") == "several"
+    pressed = lambda: [chip.get_attribute("aria-pressed") == "true" for chip in w.page.locator(".headchip").all()]
+    colours = w.page.evaluate("[...document.querySelectorAll('.headchip')].map(c => [getComputedStyle(c).borderBottomColor, getComputedStyle(c).getPropertyValue('--chip')])")
+    assert len({shown for shown, _ in colours}) == 4, colours  # pressed or not, a head has its colour
+    for choice, expected in [("2", [False, False, True, False]), ("-1", [True] * 4), ("1", [False, True, False, False])]:
+        w.page.select_option("#head", choice)
+        w.ready("lines")
+        assert pressed() == expected, (choice, pressed())
+        if choice == "2":
+            w.page.click("text=All heads")
+            w.ready("lines")
+            assert pressed() == [True] * 4 and w.page.input_value("#head") == "-1"
+    w.page.click(".headchip >> nth=2")
+    w.page.click(".headchip >> nth=3")
+    assert pressed() == [False, True, True, True]
     w.page.click(".queries .token >> nth=4")
     w.page.click(".queries .token >> nth=6")
     sums = [float(w.page.get_attribute(f".keys .token >> nth={j}", "data-sum")) for j in range(12)]
     np.testing.assert_allclose(sums, weights[1:, [4, 6]].sum(1).mean(0), atol=1e-4)
+    bar = w.page.locator(".keys .token .sum >> nth=1").bounding_box()
+    word = w.page.locator(".keys .token .label >> nth=1").bounding_box()
+    assert bar["x"] >= word["x"] + word["width"], (bar, word)  # beside the word, not over it
     w.close()
 
 
