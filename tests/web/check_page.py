@@ -158,7 +158,7 @@ def check_permalink(browser):
     w = Watched(browser, url("sentence", "#view=steps&kind=decoder.self&layer=2&head=3&token=5"))
     w.ready("steps")
     assert w.page.input_value("#layer") == "2" and w.page.input_value("#head") == "3"
-    assert w.page.inner_text(".pick [aria-pressed=true]") == "▁sleep"
+    assert w.page.inner_text(".pick [aria-pressed=true]") == "sleep"
     w.close()
     w = Watched(browser, url("sentence", "#view=__proto__&kind=constructor&layer=99999&head=-5&token=1e9&shade=toString&x=<b>"))
     w.ready("overview")
@@ -181,7 +181,7 @@ def check_batch(browser):
     """A batch is called one, in the overview, the controls, the address and what is saved."""
     w = Watched(browser, url("batch"))
     w.ready("overview")
-    assert "2 sequences × 3 heads, 4 × 4" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
+    assert "2 sequences × 3 heads, 4 × 4 tokens" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
     assert w.page.inner_text(".grid .corner") == "sequence"
     w.page.click('[aria-label="Attention, sequence 1, head 2"]')
     w.ready("heatmap")
@@ -196,7 +196,7 @@ def check_batch(browser):
     hover_values(browser, "batch", "#view=heatmap&sequence=1&head=2", np.load(FOLDER / "batch.npy")[1, 2].astype(float), 16)
     w = Watched(browser, url("alone"))
     w.ready("overview")
-    assert "1 layer × 1 head, 4 × 4" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
+    assert "1 layer × 1 head, 4 queries × 4 keys" in w.page.inner_text(".groups h2"), w.page.inner_text(".groups h2")
     w.close()
 
 
@@ -450,6 +450,19 @@ def check_steps(browser):
             assert cells[3] == ("no" if kind == "decoder.self" and j > query else "yes")
         assert w.page.locator(".step").count() == 6 and w.page.locator(".headout").count() == 4
         w.close()
+    for kind in KINDS:  # it opens with the query of the clearest weight between words, which are without marks
+        w = Watched(browser, url("sentence", f"#view=steps&kind={kind}&layer=1&head=0"))
+        w.ready("steps")
+        m = tensors[kind][1, 0]
+        words = [label.inner_text() for label in w.page.locator(".pick .word").all()]
+        keys = w.page.locator(".steps tbody th").all_inner_texts()
+        assert "▁" not in "".join(words + keys), words
+        usable = np.array([[not re.fullmatch(r"<.*>|[.]", q + k) and q[0] not in "<." and k[0] not in "<." and
+                            (kind == "cross" or i != j) and (kind != "decoder.self" or i > 1)
+                            for j, k in enumerate(keys)] for i, q in enumerate(words)])
+        chosen = w.page.locator(".pick .word").evaluate_all("all => all.findIndex(w => w.getAttribute('aria-pressed') === 'true')")
+        assert chosen == np.where(usable, m, -1).max(1).argmax(), (kind, chosen)
+        w.close()
     w = Watched(browser, url("base", "#view=steps&layer=0&head=0&token=3")) # weights only
     w.ready("steps")
     assert w.page.locator(".steps tbody tr").count() == 24
@@ -473,6 +486,7 @@ def check_whole_steps(browser):
         w = Watched(browser, url("steps", f"#view=steps&kind={kind}&layer=1&head=2&token=1"))
         w.ready("steps")
         assert w.page.locator(".step").count() == steps
+        assert "The residual connection" in w.page.inner_text("#view") and "Add and norm" not in w.page.inner_text("#view")
         shown = dict(text.split(" = ") for text in w.page.locator(".numbers").all_inner_texts())
         first = {name: float(values[1:].split(",")[0]) for name, values in shown.items()}
         x, out, total = (tensors[f"{kind}.{name}"][1, 1, 0] for name in ("x", "out", "sum"))
@@ -541,7 +555,7 @@ def check_picture(browser):
     query = 1 + 1 * 7 + 5
     w.page.wait_for_function(f"location.hash.endsWith('token={query}')")
     w.ready("picture")
-    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch 1,5"
+    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch row 1, column 5"
     w.page.click('[aria-label="Layer 1, head 3"]')
     w.ready("picture")
     rows = list(csv.reader(io.StringIO(w.save("csv", FOLDER).decode())))
@@ -557,9 +571,22 @@ def check_picture(browser):
         w.page.keyboard.press(key)
     w.page.wait_for_function("location.hash.endsWith('token=9')")
     w.ready("picture")
-    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch 1,1"
+    assert w.page.inner_text(".chips [aria-pressed=true]") == "patch row 1, column 1"
     for view in ["picture", *OF_ANY_KEYS]:
         w.open_view(view)
+    w.open_view("heads")
+    rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode())))
+    assert not {"Punctuation", "Previous", "First"} & set(rows[0])
+    y, x = np.divmod(np.arange(35), 7)
+    down, across = abs(y[:, None] - y), abs(x[:, None] - x)
+    for row in rows:
+        m = weights[int(row["Layer"]), int(row["Head"])][1:]
+        inside, own = m[:, 1:], (down == 0) & (across == 0)
+        for column, keys in [("Itself", own), ("Neighbours", np.maximum(down, across) == 1),
+                             ("Row", (down == 0) & ~own), ("Column", (across == 0) & ~own)]:
+            close_to(float(row[column]), (inside * keys).sum() / 35, 2e-4, (column, row))
+        close_to(float(row["Class token"]), m[:, 0].mean(), 2e-4, row)
+        close_to(float(row["Distance (patches)"]), (inside * np.hypot(down, across)).sum() / 35, 2e-3, row)
     w.close()
     for width, scheme in ((360, "dark"), (1280, "light")):
         w = Watched(browser, url("picture"), width, 860, scheme)
