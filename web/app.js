@@ -128,7 +128,7 @@ function drawControls() {
   }
   if (within(['overview', 'heatmap', 'compare']))
     parts.push(
-      choose('shade', 'Shade', Object.entries(SHADES).map(([k, s]) => [k, s.name]), state.shade, v => go({shade: v}))
+      choose('shade', 'Colour scale', Object.entries(SHADES).map(([k, s]) => [k, s.name]), state.shade, v => go({shade: v}))
     );
   if (
     (group.queries.mergeable || group.keys.mergeable) &&

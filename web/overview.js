@@ -83,7 +83,7 @@ const overview = {
       el('h2', {}, placeName(group, layer, head), pattern
         ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${patternMeaning(group, pattern)}`)
         : null),
-      stage, readout, heatmap.legend());
+      ...[offNote(group, layer, head)].filter(note => note), stage, readout, heatmap.legend());
     new HeatmapStage(stage, canvas, readout, null, m, {still: true});
     readout.textContent = bestSentence(group, m);
   },
@@ -127,7 +127,8 @@ const overview = {
         if (layer === 0) parts.push(svgText(40 + head * size, 31, String(head)));
       }
     }
-    return svgPage(46 + group.heads * size, 40 + group.layers * size, parts.join(''));
+    parts.push(legendSvg(state.shade, 40, 44 + group.layers * size));
+    return svgPage(Math.max(310, 46 + group.heads * size), 80 + group.layers * size, parts.join(''));
   },
 
   // every weight would be a very long list: the statistics of the heads instead

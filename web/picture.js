@@ -268,7 +268,7 @@ class PictureStage {
       rest = map.weights.subarray(0, shown.first).reduce((a, b) => a + b, 0);
     const names = Array.from({length: Math.min(shown.first, 2)}, (_, i) => shown.name(i));
     map.share.textContent =
-      `strongest colour: ${percentText(shown.largest(map.weights))}` +
+      `strongest colour: ${(100 * shown.largest(map.weights)).toFixed(1)} %` +
       (shown.first ? `; ${names.join(', ')}${shown.first > 2 ? ', …' : ''} gets ${percentText(rest)}` : '');
   }
 

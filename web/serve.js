@@ -80,6 +80,12 @@ const canDisable = group => group.trace.served !== null && group.kind in OFF_NAM
 const isOff = (group, layer, head) =>
   head >= 0 && group.kind in OFF_NAMES && offNames().includes(offName(group, layer, head));
 
+// What is shown of a disabled head; null of others.
+const offNote = (group, layer, head) =>
+  (isOff(group, layer, head)
+    ? el('p', {class: 'note'}, 'This head is disabled: what it attends to has no effect.')
+    : null);
+
 function toggleOff(group, layer, head) {
   const name = offName(group, layer, head), names = offNames();
   go({off: (names.includes(name) ? names.filter(n => n !== name) : [...names, name].sort()).join(',')});
@@ -107,7 +113,7 @@ async function showServed(wanted) {
   const text = wanted.text.trim(), off = wanted.off || '';
   complain('');
   if (servesPictures() ? !served.pictures.has(text) : !text) {
-    complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'The text is empty: type a sentence.');
+    complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'Type a sentence first.');
     return false;
   }
   const button = $('ask').querySelector('button');

@@ -69,7 +69,7 @@ const steps = {
       class: 'word', 'aria-pressed': String(i === query), id: `query${i}`, onclick: () => go({token: i}),
     }, shorten(label, 24)));
     host.append(el('section', {class: 'card'},
-      el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
+      el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`), offNote(group, state.layer, head),
       el('p', {class: 'muted'}, 'Choose the query, the token that attends: ' + (taps.q ? '' : 'this ' +
         'trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
       el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick),

@@ -130,6 +130,8 @@ def check_keyboard(browser):
     w.page.keyboard.press("ArrowRight")
     w.ready("heatmap")
     assert w.page.evaluate("document.activeElement.dataset.view") == "heatmap"
+    boxes = [w.page.locator(part).bounding_box() for part in (".stage canvas", ".plot .row")]
+    assert 0 <= boxes[1]["x"] - boxes[0]["x"] - boxes[0]["width"] < 60, boxes  # what a row attends to is next to the map
     w.page.focus(".stage canvas")
     for key in ["ArrowDown"] * 4 + ["ArrowRight"] * 5:
         w.page.keyboard.press(key)
@@ -269,7 +271,9 @@ def check_first_glance(browser):
     head = clearest(tensors["cross"][2], [11])
     assert w.page.inner_text(".featured h2").startswith(f"Cross-attention, layer 2, head {head}"), w.page.inner_text(".featured h2")
     assert w.page.inner_text("#said") == "→ The little cat was sleeping on the old carpet .", w.page.inner_text("#said")
-    assert "attention" in w.page.inner_text("#intro") and w.page.locator(".featured .ramp").count() == 1
+    assert w.page.inner_text("#intro").endswith("This is attention: darker means more.")
+    assert "12 target × 12 source tokens" in w.page.inner_text(".groups h2 >> nth=0")
+    assert w.page.locator(".featured .ramp").count() == 1
     assert re.fullmatch(r"When “\w+” is written, \d+ % of the attention is on “\w+”\.", w.page.inner_text(".featured .readout"))
     assert w.page.locator(".thumb.chosen").get_attribute("data-place") == f"cross 2 {head}"
     w.page.hover('[data-place="encoder.self 0 1"]')
@@ -607,7 +611,7 @@ def check_sound(browser):
         w.ready("overview")
         stage = w.page.locator(".featured canvas").first.bounding_box()
         assert stage["height"] > 10 * 18, stage
-        assert "moments of the sound" in w.page.inner_text("#intro") and w.page.locator("#said").is_hidden()
+        assert "moments of the sound" in w.page.inner_text("#intro") and "on the sound at " in w.page.inner_text(".featured .readout") and w.page.locator("#said").is_hidden()
         assert w.page.evaluate("() => document.documentElement.scrollWidth <= innerWidth"), width
         w.close()
     w = Watched(browser, url("sound"))
@@ -638,6 +642,8 @@ def check_exports(browser):
             w.ready(view)
             root = xml.etree.ElementTree.fromstring(w.save("svg", FOLDER))
             assert root.tag.endswith("svg") and float(root.get("width")) > 50 and len(root) > 2, (name, view)
+            if view in ("overview", "heatmap", "compare"):
+                assert root.findall(".//{*}g[@class='legend']"), (name, view)
             png = w.save("png", FOLDER)
             assert png[:8] == b"\x89PNG\r\n\x1a\n" and min(struct.unpack(">II", png[16:24])) > 50, (name, view)
             rows = list(csv.reader(io.StringIO(w.save("csv", FOLDER).decode(), newline="")))
@@ -782,6 +788,7 @@ def disabled_by_click(w, model):
     said = subprocess.run([BUILD / "multihead", "translate", "-m", model, "--dtype", "f32", "--disable-head", "cross.1.2", "le chat"],
                           capture_output=True, text=True, check=True).stdout.strip()
     assert w.page.text_content("#said") == (f"→ {said}" if said else ""), (w.page.text_content("#said"), said)
+    assert "is disabled" in w.page.inner_text(".featured") and "null" not in w.page.inner_text("#view")
     w.page.reload()
     w.ready("overview")
     assert w.page.locator(".thumb.off").count() == 1
@@ -796,7 +803,7 @@ def second_text(w):
     w.go("#view=compare&kind=cross&layer=1&head=0&text=le%20chat&text2=le%20tapis&kind2=encoder.self&layer2=0&head2=1")
     assert w.page.input_value("#sentence1") == "le chat" and w.page.input_value("#sentence2") == "le tapis"
     assert w.page.locator("#view h2").all_inner_texts() == ["Cross-attention, layer 1, head 0", "Encoder self-attention, layer 0, head 1"]
-    assert "different words" in w.page.inner_text(".difference")
+    assert "words differ" in w.page.inner_text(".difference")
     w.page.select_option("#sentence2", "le chat")
     w.page.wait_for_function("() => !location.hash.includes('tapis')")
     w.ready("compare")
@@ -810,8 +817,10 @@ def choices_of_server(w):
     assert w.page.locator(".beams .hypothesis >> nth=0").inner_text().strip() == said
     assert w.page.locator(".beams li").count() == 4
     for choice in w.page.locator(".choice").all():
-        shares = [float(text.rstrip(" %")) for text in choice.locator("li > span:last-child").all_inner_texts()]
+        shares = [float(text.removeprefix("under ").rstrip(" %")) for text in choice.locator("li > span:last-child").all_inner_texts()]
         assert shares == sorted(shares, reverse=True) and 0 < sum(shares) < 101, shares
+    marks = w.page.locator(".choice li.own").evaluate_all("all => all.map(li => getComputedStyle(li).borderLeftWidth)")
+    assert marks and set(marks) == {"4px"}, marks  # beside the bar, which would hide it
     rows = list(csv.DictReader(io.StringIO(w.save("csv", FOLDER).decode(), newline="")))
     assert rows[0]["candidate"].strip() == said and float(rows[0]["value"]) < 0
 
@@ -831,7 +840,7 @@ def check_server(browser):
             w.page.wait_for_selector("#ask:not([hidden])")
             w.page.press("#text", "Enter")  # nothing was typed, and the page says so
             w.page.wait_for_selector("#problem:not([hidden])")
-            assert "text is empty" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
+            assert "Type a sentence first" in w.page.inner_text("#problem"), w.page.inner_text("#problem")
             for text in ("le tapis", "le chat"):
                 w.page.fill("#text", text)
                 w.page.press("#text", "Enter")
@@ -935,7 +944,7 @@ def check_server_continues(browser):
         w.page.wait_for_function("() => document.title === 'The cat sat on the'")
         assert second.startswith("The cat sat on the ") and len(second.split()) == 6, second
         before, after = off_by_click(w, "decoder.self", 0, 1)
-        assert "was" in after and "was" not in before and "off=dec.0.1" in w.page.url
+        assert "all heads" in after and "all heads" not in before and "off=dec.0.1" in w.page.url
         w.page.click("#further")
         w.page.wait_for_function("() => document.title.split(' ').length > 6")
         for view in ("heatmap", "lines", "steps", "heads", "compare", "choices"):
@@ -960,7 +969,7 @@ def check_server_fills(browser):
             if masks:
                 w.go("#view=overview&text=the%20mat%20___")
             before, after = off_by_click(w, "encoder.self", 0, 1)
-            assert ("cosine 0." in after) if name == "bert" else ("was" in after and "was" not in before), after
+            assert ("cosine 0." in after) if name == "bert" else ("all heads" in after and "all heads" not in before), after
             for view in ("heatmap", "lines", "steps", "heads", "compare"):
                 w.open_view(view)
             w.close()
@@ -1011,7 +1020,7 @@ def check_server_pictures(browser):
         w.page.click("#controls .offswitch")
         w.page.wait_for_selector("#off:not([hidden])")
         w.ready("picture")
-        assert "off=enc.4.1" in w.page.url and "was" in w.page.inner_text("#predicted"), w.page.url
+        assert "off=enc.4.1" in w.page.url and "all heads" in w.page.inner_text("#predicted"), w.page.url
         for view in ("overview", "heatmap", "heads", "compare"):
             w.open_view(view)
         w.page.set_input_files("#picture", gray_picture("large.pgm", 1200))
