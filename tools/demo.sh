@@ -17,6 +17,10 @@ if [ -t 1 ] && [ -z "$NO_COLOR" ]; then
     bold=$(printf '\033[1m') normal=$(printf '\033[0m')
 fi
 title() { printf '\n%s== %s%s\n\n' "$bold" "$*" "$normal"; }
+# Output is indented by four columns.
+columns=$(stty size 2>/dev/null </dev/tty | cut -d ' ' -f 2) || columns=
+COLUMNS=$((${columns:-80} - 4))
+export COLUMNS
 # Shows a command as one would type it, then runs it.
 type_in() {
     printf '  %s$ %s%s\n' "$bold" "$*" "$normal"
@@ -49,7 +53,7 @@ type_in 'multihead translate -m en-fr --disable-head cross.0 --disable-head cros
 
 title "What is in a picture, and where the model looks: a map of its patches for each head"
 type_in 'multihead classify -m fashion-vit --top 3 examples/pictures/shirt.pgm'
-type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm --width 90'
+type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm'
 
 title "All layers and heads as a page, with every step of the computation"
 type_in "multihead look -m en-fr \"The cat that I saw yesterday ran away.\" --page $build/attention.html"

@@ -22,7 +22,7 @@ stop "5 the same with one head"
 multihead mha --embed-dim 512 --heads 1 --random 32x10 $trace | grep "1 head "
 stop "6 (30, 5, 1024) to 512, with shapes"
 multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved --random 30x5 $trace |
-    sed -n '/^step/,/^output/p' | cut -c 1-50
+    sed -n '/^step/,/^output/p' | cut -c 1-45
 stop "7, 8 weights of each head; the names that tutorials give to parameters"
 make_npy tutorial.safetensors W_q.weight f32 2x2 1 0 0 1 + W_k.weight f32 2x2 1 0 0 1 + \
     W_v.weight f32 2x2 1 0 0 1 + W_o.weight f32 2x2 1 0 0 1
