@@ -46,8 +46,8 @@ function drawPredictions(trace, original) {
   host.hidden = !made || (!made.predictions.length && !made.embedding);
   if (host.hidden) return;
   const parts = made.predictions.map((p, i) =>
-    predictionCard(p, original && original.made.predictions[i], from.text));
-  if (made.continuation !== null && made.continuation.trim())
+    predictionCard(p, original && original.made.predictions[i], from && from.text));
+  if (from && made.continuation !== null && made.continuation.trim())
     parts.push(el('button', {id: 'further', onclick: () => go({text: from.text + made.continuation})}, 'Continue from there'));
   if (made.embedding) parts.push(el('p', {class: 'muted'}, servedTask() === 'fill'
     ? `Write ___ for a word that the model should guess. ${original ? embeddingNote(made, original) : ''}`

@@ -222,13 +222,19 @@ class Group {
   }
 }
 
+// What a page of its own has of it: a classifier's labels, a continuation; null if neither.
+const madeOf = ({labels, continuation = null}) =>
+  (labels || continuation !== null
+    ? {predictions: labels ? [{name: 'label', candidates: labels}] : [], embedding: null, continuation}
+    : null);
+
 // `chunkText(n)` gives chunk n in base64.
 class Trace {
   constructor(description, chunkText, size = 0) {
     this.description = description;
     this.size = size; // bytes, to tell the reader
     this.served = null; // {text, off} if a server made it
-    this.made = null; // {predictions, embedding, continuation}: what its model made of the text
+    this.made = madeOf(description); // {predictions, embedding, continuation}: what its model made of the text
     this.bits = description.bits;
     this.sides = {
       source: description.source,

@@ -101,3 +101,6 @@ make_npy cut.safetensors self_attn.in_proj_weight f32 6x2 $zeros $zeros $zeros
 run multihead encoder -m cut.safetensors --nhead 1
 make_npy odd.safetensors self_attn.in_proj_weight f32 6x2 $zeros $zeros $zeros + linear1.weight f32 3x2 $zeros 0 0
 run multihead encoder -m odd.safetensors --nhead 1
+
+# a published model: the family, and what shows its attention
+run multihead encoder -m en-lm
