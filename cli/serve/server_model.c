@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // What a page shows before anything is typed: the model's name, its task, its languages, texts to
 // try.
+#include "picture_base64.h"
 #include "server.h"
 #include "translate/translate.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXAMPLES = 4 };
@@ -59,6 +61,19 @@ static json_t *list_texts(served_task task)
     return list;
 }
 
+// The names of the pictures to try, and their files in base64 by these names.
+static json_t *describe_pictures(void)
+{
+    json_t *names = json_array(), *files = json_object();
+    for (const picture_example *p = picture_examples; p->name; p++) {
+        char *text = base64_encode(p->file, strlen(p->file));
+        json_array_append_new(names, json_string(p->name));
+        json_object_set_new(files, p->name, json_string(text ? text : ""));
+        free(text);
+    }
+    return json_pack("{s:o, s:o}", "examples", names, "pictures", files);
+}
+
 static json_t *describe_translator(const char *name)
 {
     char source[4], target[4];
@@ -70,10 +85,9 @@ static json_t *describe_translator(const char *name)
 
 char *describe_served_model(const served_model *s)
 {
-    json_t *json =
-        s->task == TASK_TRANSLATE
-            ? describe_translator(s->name)
-            : json_pack("{s:o}", "examples", s->pictures ? json_array() : list_texts(s->task));
+    json_t *json = s->task == TASK_TRANSLATE ? describe_translator(s->name)
+                   : s->pictures             ? describe_pictures()
+                                             : json_pack("{s:o}", "examples", list_texts(s->task));
     const bool done =
         json && json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&
         json_object_set_new(json, "task", json_string(task_name(s->task))) == 0 &&
