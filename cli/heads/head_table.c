@@ -34,6 +34,18 @@ static const struct {
     {MH_PATTERN_COLUMN, "col others of its column", NULL, NULL},
 };
 
+const char *head_meaning(mh_trace_kind kind, bool picture, mh_head_pattern pattern)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+        const char *text = kind == MH_TRACE_CROSS && meanings[i].cross ? meanings[i].cross
+                           : picture && meanings[i].picture            ? meanings[i].picture
+                                                                       : meanings[i].self;
+        if (meanings[i].pattern == pattern && text)
+            return strchr(text, ' ') + 1; // after the short name
+    }
+    return NULL;
+}
+
 // A group while it is printed.
 typedef struct table {
     const head_output *o;

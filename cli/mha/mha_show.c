@@ -112,7 +112,7 @@ void show_shapes(const mha *m)
                                                  : "queries, batch, width";
     char shape[128], heads[64] = "";
     if (!m->per_head)
-        snprintf(heads, sizeof heads, "; mean of %zu %s", H, plural(H, "head", "heads"));
+        snprintf(heads, sizeof heads, H == 1 ? "; 1 head" : "; mean of %zu heads", H);
     printf("output   %-22s %s\n", steps_shape_text(out, false, shape, sizeof shape), layout);
     printf("weights  %-22s %s%squeries, keys%s\n",
            steps_shape_text(weights, false, shape, sizeof shape), m->batched ? "batch, " : "",
