@@ -44,8 +44,9 @@ function heatmapSvg(matrix, shade, title) {
   const {rows, cols} = matrix,
     cell = rows * cols > MOST_RECTS ? 2 : rows * cols > 400 ? 14 : 22;
   const named = cell >= 10,
-    left = named ? 110 : 10,
-    top = named ? 120 : 30;
+    room = (labels, most) => 7 * Math.min(most, Math.max(3, ...labels.map(label => label.length))),
+    left = named ? 16 + room(matrix.rowLabels, 16) : 10,
+    top = named ? 38 + room(matrix.colLabels, 14) : 30;
   const levels = shadeMatrix(matrix, shade),
     parts = [svgText(10, 18, title, 'font-size="13"')];
   if (!named) {

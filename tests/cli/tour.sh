@@ -57,6 +57,13 @@ stop "15 what heads attend to over many sentences; 18 why several heads, measure
 printf 'The cat that I saw yesterday ran away.\nThe bank approved the loan yesterday.\n' >text.txt
 multihead heads -m en-fr --input text.txt --isa scalar | grep "^0.1 .*next"
 multihead heads --compare 1,4 --steps 100 --isa scalar
+stop "17 how much each head is missed, in numbers and as a picture"
+printf '%s\t%s\n' "The cat that I saw yesterday ran away." "Le chat que j'ai vu hier s'est enfui." \
+    "The bank approved the loan yesterday." "La banque a approuvé le prêt hier." >pairs.tsv
+multihead heads -m en-fr --input pairs.tsv --ablate --isa scalar --threads 1 | sed -n 3,5p
+multihead heads -m en-fr --input pairs.tsv --ablate --isa scalar --svg ablation.svg
+grep -o '>Increase[^<]*' ablation.svg
+multihead heads -m en-lm --input text.txt --ablate --isa scalar | grep -c '^loss'
 stop "19 sizes of known models"
 for preset in BERT-Base bert_base bert-large gpt-2 GPT2-large gpt3 ViT-B/16 whisper-tiny; do
     echo "$preset: $(multihead info --preset $preset | sed -n '1s/^model *//p')"
