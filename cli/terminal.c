@@ -7,12 +7,23 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-size_t terminal_width(int descriptor)
+enum { FEWEST_COLUMNS = 20, MOST_COLUMNS = 10000 };
+
+size_t terminal_columns(int descriptor)
 {
     struct winsize size;
-    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col >= 20)
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col >= FEWEST_COLUMNS)
         return size.ws_col;
-    return 80;
+    const char *text = getenv("COLUMNS");
+    char *end;
+    const long columns = text ? strtol(text, &end, 10) : 0;
+    return columns >= FEWEST_COLUMNS && columns <= MOST_COLUMNS && !*end ? (size_t)columns : 0;
+}
+
+size_t terminal_width(int descriptor)
+{
+    const size_t columns = terminal_columns(descriptor);
+    return columns ? columns : 80;
 }
 
 bool colours_refused(void)

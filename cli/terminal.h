@@ -6,7 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The columns of a descriptor's terminal; 80 if it is none.
+// The columns of a descriptor's terminal, or else $COLUMNS; 0 if neither is known.
+size_t terminal_columns(int descriptor);
+
+// The same; 80 if they are not known.
 size_t terminal_width(int descriptor);
 
 // Whether $NO_COLOR is set and not empty (no-color.org).

@@ -36,8 +36,8 @@ def commands_of(block):
 
 def run(lines, folder, build):
     environment = dict(os.environ, PATH=f"{build}:{os.environ['PATH']}", LC_ALL="C.UTF-8",
-                       MH_ISA="scalar", COLUMNS="80", MULTIHEAD_MODELS=str(ROOT / "models"))
-    for name in ("COLORTERM", "HF_HOME"):
+                       MH_ISA="scalar", MULTIHEAD_MODELS=str(ROOT / "models"))
+    for name in ("COLORTERM", "COLUMNS", "HF_HOME"):
         environment.pop(name, None)
     command = "\n".join(lines)[2:]
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, env=environment,

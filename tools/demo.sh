@@ -17,6 +17,10 @@ if [ -t 1 ] && [ -z "$NO_COLOR" ]; then
     bold=$(printf '\033[1m') normal=$(printf '\033[0m')
 fi
 title() { printf '\n%s== %s%s\n\n' "$bold" "$*" "$normal"; }
+# Output is indented by four columns.
+columns=$(stty size 2>/dev/null </dev/tty | cut -d ' ' -f 2) || columns=
+COLUMNS=$((${columns:-80} - 4))
+export COLUMNS
 # Shows a command as one would type it, then runs it.
 type_in() {
     printf '  %s$ %s%s\n' "$bold" "$*" "$normal"
@@ -47,9 +51,14 @@ title "Without one layer of cross-attention, and without any"
 type_in 'multihead translate -m en-fr --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 type_in 'multihead translate -m en-fr --disable-head cross.0 --disable-head cross.1 --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 
+title "How much each head is missed: the increase in loss without it"
+printf '%s\t%s\n' "The cat that I saw yesterday ran away." "Le chat que j'ai vu hier s'est enfui." \
+    "The bank approved the loan yesterday." "La banque a approuvé le prêt hier." >"$work/pairs.tsv"
+type_in "multihead heads -m en-fr --input $work/pairs.tsv --ablate"
+
 title "What is in a picture, and where the model looks: a map of its patches for each head"
 type_in 'multihead classify -m fashion-vit --top 3 examples/pictures/shirt.pgm'
-type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm --width 90'
+type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm'
 
 title "All layers and heads as a page, with every step of the computation"
 type_in "multihead look -m en-fr \"The cat that I saw yesterday ran away.\" --page $build/attention.html"

@@ -18,12 +18,27 @@ from web_support import launch  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 SENTENCE = "Le chat noir dort sur la chaise."
-PICTURES = {"overview": ("#view=overview", 1500, 510),
-            "alignment": ("#view=align&kind=cross&layer=2&head=mean&token=1", 900, 390)}
+PICTURES = {"overview": ("#view=overview", 1500), "alignment": ("#view=align&kind=cross&layer=2&head=mean", 1200)}
 CAT, BANK = "The cat that I saw yesterday ran away.", "The bank approved the loan yesterday."
+SHIRT = "examples/pictures/shirt.pgm"
+SCALED = ["attend", "--random", "16x64"]
+HEADS = ["mha", "--embed-dim", "16", "--heads", "2", "--random", "1x6", "--per-head"]
+LAYER = ["mha", "--embed-dim", "512", "--heads", "8", "--random", "1x10", "--per-head"]
+# The pairs of page 8.
+PAIRS = [("The cat that I saw yesterday ran away.", "Le chat que j'ai vu hier s'est enfui."),
+         ("The bank approved the loan yesterday.", "La banque a approuvé le prêt hier."),
+         ("The black cat sleeps on the chair.", "Le chat noir dort sur la chaise."),
+         ("My sister gave me the book.", "Ma sœur m'a donné le livre.")]
 MASKED = ["mha", "--embed-dim", "16", "--heads", "1", "--random", "1x6", "--causal", "--per-head"]
-# A name, the sentence or command that the page is of, and the view, which the page saves as SVG.
-LEARN = {"next-word": (CAT, "#view=heatmap&kind=encoder.self&layer=0&head=1&words=1"),
+# A name, the sentence, the picture or the command that the page is of, and the view, which the page
+# saves as SVG.
+LEARN = {"scaled": (SCALED, "#view=heatmap&layer=0&head=0"),
+         "not-scaled": ([*SCALED, "--scale", "1"], "#view=heatmap&layer=0&head=0"),
+         "two-heads": (HEADS, "#view=compare&layer=0&head=0"),
+         "eight-heads": (LAYER, "#view=overview"),
+         "encoder": (CAT, "#view=overview&kind=encoder.self"),
+         "shirt": (SHIRT, "#view=picture&layer=3&head=0"),
+         "next-word": (CAT, "#view=heatmap&kind=encoder.self&layer=0&head=1&words=1"),
          "heads": (CAT, "#view=lines&kind=encoder.self&layer=0&head=0&words=1"),
          "causal": (MASKED, "#view=heatmap&layer=0&head=0"),
          "alignment": (BANK, "#view=heatmap&kind=cross&layer=2&head=1&words=1")}
@@ -43,22 +58,27 @@ def open_view(browser, page, place, width=1000, height=700):
 
 def readme_pictures(browser, page):
     run("translate", "-q", "-m", "fr-en", "--attention", page, SENTENCE, stdout=subprocess.DEVNULL)
-    for name, (place, width, height) in PICTURES.items():
-        tab = open_view(browser, page, place, width, height)
-        tab.screenshot(path=ROOT / f"docs/images/{name}.png")
+    for name, (place, width) in PICTURES.items():
+        tab = open_view(browser, page, place, width)
+        view = tab.locator("#view").bounding_box()  # the footer is left out
+        tab.screenshot(path=ROOT / f"docs/images/{name}.png", full_page=True,
+                       clip={"x": 0, "y": 0, "width": width, "height": int(view["y"] + view["height"])})
 
 
 def make_page(what, page):
     if isinstance(what, str):
-        run("look", "-q", "-m", "en-fr", what, "--page", page)
+        run("look", "-q", "-m", "fashion-vit" if what == SHIRT else "en-fr", what, "--page", page)
     else:
         weights = page.with_suffix(".npy")
         run(*what, "--weights", weights)
-        run("view", "--weights", weights, "--tokens", "The cat sat on the mat", "-o", page)
+        words = ["--tokens", "The cat sat on the mat"] if "1x6" in what else []
+        run("view", "--weights", weights, *words, "-o", page)
 
 
 def learn_pictures(browser, page):
-    (ROOT / "docs/learn/images").mkdir(exist_ok=True)
+    pairs = page.with_suffix(".tsv")
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS), encoding="utf-8")
+    run("heads", "-q", "-m", "en-fr", "--input", pairs, "--ablate", "--svg", ROOT / "docs/learn/images/ablation.svg")
     for name, (what, place) in LEARN.items():
         make_page(what, page)
         tab = open_view(browser, page, place)

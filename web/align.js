@@ -1,8 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Alignment: words of source and translation connected by cross-attention. Hover or focus a word on
-// either side to see its counterparts alone.
+// either side to see its counterparts alone. The sentences are two rows or, where they do not fit on
+// one line each, two columns.
 
 const FAINT = 0.08; // weaker links are not drawn
+
+// From a key at one side to a query at the other, `far` away: down, or to the right.
+const linkPath = (key, query, far, columns) =>
+  columns
+    ? `M0 ${key}C${far / 2} ${key} ${far / 2} ${query} ${far} ${query}`
+    : `M${key} 0C${key} ${far / 2} ${query} ${far / 2} ${query} ${far}`;
+const linkWidth = w => (0.8 + 5 * w).toFixed(2);
+const linkOpacity = w => Math.min(1, 0.1 + 0.9 * w).toFixed(2);
 
 const align = {
   id: 'align',
@@ -14,9 +23,6 @@ const align = {
     const m = await currentMatrix();
     if (!alive()) return;
     this.matrix = m;
-    if (!trace.groups.has('cross'))
-      host.append(el('p', {class: 'note'},
-        'This model has no cross-attention: keys are above, queries below.'));
     const word = (text, i, query) => {
       const say = () => this.point(i, query);
       return el('button', {class: 'word', onpointerenter: say, onfocus: say, onclick: say},
@@ -27,20 +33,44 @@ const align = {
     this.links = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
     this.links.setAttribute('class', 'links');
     this.links.setAttribute('aria-hidden', 'true');
-    this.pair = el('div', {class: 'pair'}, this.keyRow, this.links, this.queryRow);
+    const cross = group.kind === 'cross', names = cross ? ['Source', 'Translation'] : ['Keys', 'Queries'];
+    this.pair = el('div', {class: 'pair'}, el('h3', {class: 'muted keyside'}, names[0]), this.keyRow, this.links,
+      this.queryRow, el('h3', {class: 'muted queryside'}, names[1]));
     this.pair.addEventListener('pointerleave', () => this.rest());
-    const names = group.kind === 'cross' ? ['Source', 'Translation'] : ['Keys', 'Queries'];
-    host.append(
+    this.caption = el('p', {class: 'muted'});
+    host.append(el('div', {class: 'aligned'},
       el('section', {class: 'card'},
-        el('h2', {}, placeName(group, state.layer, state.head)),
-        el('h3', {class: 'muted'}, names[0]),
-        this.pair,
-        el('h3', {class: 'muted'}, names[1]),
-        el('p', {class: 'muted'}, 'A line is a share of attention, from ' + percentText(FAINT) +
-          ' on. Below each word is what it attends to most. Point at a word to see its links alone.')),
-      el('section', {class: 'card'}, el('h2', {}, 'Word by word'), this.table(m)));
+        el('h2', {}, placeName(group, state.layer, state.head)), offNote(group, state.layer, state.head),
+        cross ? null : el('p', {class: 'note'},
+          'This model has no cross-attention: the lines are from the queries to the keys of one text.'),
+        this.pair, this.caption),
+      el('section', {class: 'card'}, el('h2', {}, 'Word by word'), this.table(m))));
+    this.width = 0;
+    this.arrange();
     this.rest();
-    new ResizeObserver(() => this.draw()).observe(this.pair);
+    new ResizeObserver(() => {
+      this.arrange();
+      this.draw();
+    }).observe(this.pair);
+  },
+
+  // Two rows, or two columns if a row would need a second line.
+  arrange() {
+    const {pair, keyRow, queryRow} = this, width = pair.clientWidth;
+    if (width === this.width) return;
+    this.width = width;
+    const oneLine = row => row.lastChild.offsetTop === row.firstChild.offsetTop;
+    pair.classList.remove('columns');
+    this.columns = !oneLine(keyRow) || !oneLine(queryRow);
+    pair.classList.toggle('columns', this.columns);
+    this.caption.textContent = (this.drawable()
+      ? `A line is a share of attention of ${Math.round(100 * FAINT)} % or more, thicker for more. ` : '') +
+      `${this.columns ? 'Beside' : 'Below'} each word is what it attends to most. Point at a word to see ` +
+      (this.drawable() ? 'its lines alone.' : 'its counterparts.');
+  },
+  // Lines between all pairs of very long texts would be too many to draw.
+  drawable() {
+    return this.matrix.rows * this.matrix.cols <= MOST_RECTS;
   },
 
   // All links, or those of the word that was chosen.
@@ -79,30 +109,33 @@ const align = {
     this.draw();
   },
 
-  // The links, if each sentence is on one line.
   draw() {
-    const {rows, cols, data} = this.matrix, {links, keyRow, queryRow} = this;
-    const oneLine = row => row.lastChild.offsetTop === row.firstChild.offsetTop;
-    const fits = rows * cols <= MOST_RECTS && oneLine(keyRow) && oneLine(queryRow);
-    links.style.display = fits ? '' : 'none';
-    if (!fits) return;
-    const box = links.getBoundingClientRect(), height = box.height;
+    const {links, keyRow, queryRow, columns} = this;
+    links.style.display = this.drawable() ? '' : 'none';
+    if (!this.drawable()) return;
+    const box = links.getBoundingClientRect();
     const middles = row => [...row.children].map(b => {
       const r = b.getBoundingClientRect();
-      return r.left + r.width / 2 - box.left;
+      return columns ? r.top + r.height / 2 - box.top : r.left + r.width / 2 - box.left;
     });
-    const x = middles(keyRow), y = middles(queryRow), paths = [];
+    const keys = middles(keyRow), queries = middles(queryRow);
+    links.replaceChildren(...this.shownLinks().map(({i, j, w}) => {
+      const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
+      path.setAttribute('d', linkPath(keys[j], queries[i], columns ? box.width : box.height, columns));
+      path.setAttribute('stroke-width', linkWidth(w));
+      path.setAttribute('stroke-opacity', linkOpacity(w));
+      return path;
+    }));
+  },
+  // Those strong enough, of the word that is pointed at or of all.
+  shownLinks() {
+    const {rows, cols, data} = this.matrix, p = this.pointed, found = [];
     for (let i = 0; i < rows; i++)
       for (let j = 0; j < cols; j++) {
-        const w = data[i * cols + j], p = this.pointed;
-        if (w < FAINT || (p && (p.query ? p.i !== i : p.i !== j))) continue;
-        const path = document.createElementNS('http://www.w3.org/2000/svg', 'path');
-        path.setAttribute('d', `M${x[j]} 0C${x[j]} ${height / 2} ${y[i]} ${height / 2} ${y[i]} ${height}`);
-        path.setAttribute('stroke-width', (0.8 + 5 * w).toFixed(2));
-        path.setAttribute('stroke-opacity', Math.min(1, 0.1 + 0.9 * w).toFixed(2));
-        paths.push(path);
+        const w = data[i * cols + j];
+        if (w >= FAINT && !(p && (p.query ? p.i !== i : p.i !== j))) found.push({i, j, w});
       }
-    links.replaceChildren(...paths);
+    return found;
   },
 
   // The strongest keys of every query.
@@ -120,7 +153,33 @@ const align = {
     return el('div', {class: 'scroll'}, el('table', {class: 'pairs'}, body));
   },
 
-  svg: async () => heatmapSvg(await currentMatrix(), state.shade, currentTitle()),
+  // Both sentences in rows, or in columns if that would be very wide.
+  async svg() {
+    const {rowLabels, colLabels} = this.matrix, most = 1000;
+    const texts = labels => labels.map(t => shorten(t, 24)), room = t => 22 + 7.5 * t.length;
+    const keys = texts(colLabels), queries = texts(rowLabels), wide = list => list.reduce((n, t) => n + room(t), 0);
+    const columns = Math.max(wide(keys), wide(queries)) > most;
+    const far = columns ? 260 : 150, width = Math.max(wide(keys), wide(queries)), side = 150;
+    const middles = list => {
+      if (columns) return list.map((_, n) => 22 * n + 11);
+      let at = (width - wide(list)) / 2;
+      return list.map(t => (at += room(t)) - room(t) / 2);
+    };
+    const k = middles(keys), q = middles(queries), labels = (list, at, y, anchor) =>
+      list.map((t, n) => (columns
+        ? svgText(anchor === 'end' ? side - 10 : side + far + 10, at[n] + 5, t, `font-size="13" text-anchor="${anchor}"`)
+        : svgText(at[n], y, t, 'font-size="13" text-anchor="middle"'))).join('');
+    const lines = this.shownLinks().map(({i, j, w}) =>
+      `<path d="${linkPath(k[j], q[i], far, columns)}" stroke-width="${linkWidth(w)}" stroke-opacity="${linkOpacity(w)}"/>`);
+    const top = columns ? 40 : 60;
+    const body = svgText(10, 18, currentTitle(), 'font-size="13"') +
+      `<g transform="translate(${columns ? 0 : 15} ${top})">` +
+      labels(keys, k, -8, 'end') + labels(queries, q, far + 18, 'start') +
+      `<g transform="translate(${columns ? side : 0} 0)" fill="none" stroke="${cssColour('--accent')}">${lines.join('')}</g></g>`;
+    return columns
+      ? svgPage(2 * side + far, top + 22 * Math.max(keys.length, queries.length) + 10, body)
+      : svgPage(Math.max(width + 30, 7 * currentTitle().length + 20), top + far + 40, body);
+  },
   async csv() {
     const m = await currentMatrix();
     return csvOf([

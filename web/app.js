@@ -94,10 +94,18 @@ const choose = (id, label, options, value, change) =>
       'select',
       {id, onchange: e => change(e.target.value)},
       ...options.map(([v, text]) =>
-        el('option', {value: String(v), selected: String(v) === String(value)}, text)
+        el('option', {value: String(v), selected: String(v) === String(value), disabled: v === SEVERAL}, text)
       )
     )
   );
+
+// Steps has one head, Lines any number of them.
+function chooseHead(group) {
+  const several = {steps: [], lines: [[-1, 'all'], [SEVERAL, SEVERAL]]}[state.view] || [[-1, 'mean']];
+  const value = state.view === 'lines' && lines.isSeveral() ? SEVERAL : shownHead();
+  return choose('head', 'Head', [...several, ...countedOptions(group.heads)], value, v =>
+    state.view === 'lines' ? lines.chooseHeads(Number(v)) : go({head: Number(v)}));
+}
 
 function drawControls() {
   const {trace, group} = current,
@@ -112,8 +120,7 @@ function drawControls() {
   if (within(['picture', 'heatmap', 'lines', 'align', 'steps'])) {
     parts.push(
       choose('layer', capitalise(group.axis), countedOptions(group.layers), state.layer, v => go({layer: Number(v)})),
-      choose('head', 'Head', [...(state.view === 'steps' ? [] : [[-1, 'mean']]), ...countedOptions(group.heads)],
-        shownHead(), v => go({head: Number(v)}))
+      chooseHead(group)
     );
     if (canDisable(group) && shownHead() >= 0)
       parts.push(offSwitch(group, state.layer, shownHead(),
@@ -121,7 +128,7 @@ function drawControls() {
   }
   if (within(['overview', 'heatmap', 'compare']))
     parts.push(
-      choose('shade', 'Shade', Object.entries(SHADES).map(([k, s]) => [k, s.name]), state.shade, v => go({shade: v}))
+      choose('shade', 'Colour scale', Object.entries(SHADES).map(([k, s]) => [k, s.name]), state.shade, v => go({shade: v}))
     );
   if (
     (group.queries.mergeable || group.keys.mergeable) &&

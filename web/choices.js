@@ -30,21 +30,26 @@ const choices = {
 
   tokens(trace) {
     const {rows, chosen} = this.read(trace), names = this.names(trace);
+    const {tokens} = trace.sides.target, ahead = trace.groups.has('cross') ? 0 : 1;
     const candidate = (token, p, own) => {
       const bar = el('span', {class: 'sum'});
       bar.style.width = `${100 * p}%`;
-      return el('li', {class: own ? 'own' : ''}, bar, el('span', {}, choiceText(token)), el('span', {}, percentText(p)));
+      return el('li', {class: own ? 'own' : ''}, bar, el('span', {}, choiceText(token)), el('span', {}, shareText(p)));
     };
     return el('section', {class: 'card'},
-      el('h2', {}, 'Next token: what else could have been written'),
+      el('h2', {}, trace.groups.has('cross') ? 'Next token: what else could have been written' : 'Next token: what the model expected'),
       el('p', {class: 'muted'}, 'At each step the decoder gives every token of its vocabulary a probability. ' +
-        'These are the likeliest ones; the one that was taken is marked.'),
+        (trace.groups.has('cross') ? 'These are the likeliest ones; the one that was written is marked.'
+          : 'These are what the model expected next; the actual word is marked.')),
       el('div', {class: 'choices'}, ...rows.map((row, t) =>
         el('div', {class: 'choice'},
-          el('h3', {}, names[t], ' ', chosen[t] > 0 ? el('span', {class: 'muted'}, percentText(chosen[t])) : null),
-          el('ol', {}, ...row.map(([token, p]) =>
+          el('h3', {}, names[t], ' ', chosen[t] > 0 ? el('span', {class: 'muted'}, shareText(chosen[t])) : null),
+          el('ol', {}, ...this.withChosen(row, chosen[t], tokens[t + ahead]).map(([token, p]) =>
             candidate(token, p, chosen[t] > 0 && Math.abs(p - chosen[t]) < 1e-9)))))));
   },
+  // The token that was chosen, or that the text has, also if it is not one of the likeliest.
+  withChosen: (row, p, token) =>
+    p > 0 && token !== undefined && !row.some(([, q]) => Math.abs(p - q) < 1e-9) ? [...row, [token, p]] : row,
   // Probabilities are stored in millionths.
   read(trace) {
     const {count, tokens, probabilities, chosen} = trace.description.choices;

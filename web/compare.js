@@ -57,7 +57,7 @@ const compare = {
     return el('section', {class: 'card'}, el('h2', {}, placeName(group, layer, head)),
       el('div', {class: 'panecontrols'}, ...parts),
       pane.trace.output ? el('p', {lang: ''}, el('span', {class: 'muted'}, '→ '), pane.trace.output) : null,
-      pane.stage, pane.readout);
+      offNote(group, layer, head), pane.stage, pane.readout);
   },
 
   // How much attention the two give to different keys, if they have the same ones.
@@ -65,7 +65,7 @@ const compare = {
     const [a, b] = this.panes.map(pane => pane.matrix);
     const same = a.rows === b.rows && a.cols === b.cols && a.colLabels.every((t, j) => t === b.colLabels[j]) &&
       a.rowLabels.every((t, i) => t === b.rowLabels[i]);
-    if (!same) return 'The two have different words; each is shaded on its own.';
+    if (!same) return 'The words differ, so the two cannot be subtracted.';
     let total = 0, most = -1, where = 0;
     for (let i = 0; i < a.rows; i++) {
       let moved = 0;

@@ -29,12 +29,24 @@ const matrixCsv = m =>
 
 const MOST_RECTS = 40000; // a larger heatmap is an image inside the drawing
 
+// A ramp of the colours with the weights that they mean, 200 wide and 28 high.
+function legendSvg(shade, x, y) {
+  const steps = 40, parts = [];
+  for (let i = 0; i < steps; i++)
+    parts.push(`<rect x="${x + (i * 200) / steps}" y="${y}" width="5.2" height="10" fill="${scaleColour(i / (steps - 1))}"/>`);
+  shadeTicks(shade).forEach((t, i, all) =>
+    parts.push(svgText(x + (i * 200) / (all.length - 1), y + 22, t, 'font-size="9" text-anchor="middle"')));
+  return `<g class="legend">${parts.join('')}</g>` +
+    svgText(x + 212, y + 9, shade === 'row' ? 'of the row’s largest' : 'weight', 'font-size="9"');
+}
+
 function heatmapSvg(matrix, shade, title) {
   const {rows, cols} = matrix,
     cell = rows * cols > MOST_RECTS ? 2 : rows * cols > 400 ? 14 : 22;
   const named = cell >= 10,
-    left = named ? 110 : 10,
-    top = named ? 120 : 30;
+    room = (labels, most) => 7 * Math.min(most, Math.max(3, ...labels.map(label => label.length))),
+    left = named ? 16 + room(matrix.rowLabels, 16) : 10,
+    top = named ? 38 + room(matrix.colLabels, 14) : 30;
   const levels = shadeMatrix(matrix, shade),
     parts = [svgText(10, 18, title, 'font-size="13"')];
   if (!named) {
@@ -64,8 +76,9 @@ function heatmapSvg(matrix, shade, title) {
             `height="${cell}" fill="${scaleColour(levels.shades[at] / 255)}"/>`
         );
   }
-  const width = Math.max(left + cols * cell, 7 * title.length) + 20; // of the title, roughly
-  return svgPage(width, top + rows * cell + 10, parts.join(''));
+  parts.push(legendSvg(shade, 16, top + rows * cell + 12));
+  const width = Math.max(left + cols * cell, 7 * title.length, 300) + 20; // of the title, roughly
+  return svgPage(width, top + rows * cell + 46, parts.join(''));
 }
 
 // Rows of texts as a drawing.

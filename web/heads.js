@@ -11,7 +11,7 @@ const COLUMNS = [
     unit: 'bits',
     tip: 'how spread out: 0 is a single key, log₂ of the number of keys is uniform',
   },
-  {id: 'distance', name: 'Distance', unit: 'tokens', tip: 'mean distance from query to key',
+  {id: 'distance', name: 'Distance', unit: 'tokens', patchUnit: 'patches', tip: 'mean distance from query to key',
    crossTip: 'mean distance from the aligned token to the key'},
   {id: 'diagonal', name: 'Itself', cross: 'Aligned', share: true, tip: 'share on the query itself',
    crossTip: 'share on the aligned word'},
@@ -19,14 +19,19 @@ const COLUMNS = [
    crossTip: 'share on the word before the aligned one'},
   {id: 'next', name: 'Next', cross: 'After', share: true, ofWords: true, tip: 'share on the token after',
    crossTip: 'share on the word after the aligned one'},
-  {id: 'first', name: 'First', share: true, tip: 'share on the first token'},
-  {id: 'end', name: 'End', share: true, tip: 'share on the last token'},
+  {id: 'neighbours', name: 'Neighbours', share: true, ofPatches: true, tip: 'share on the up to 8 patches around the query’s'},
+  {id: 'row', name: 'Row', share: true, ofPatches: true, tip: 'share on other patches of the query’s row'},
+  {id: 'column', name: 'Column', share: true, ofPatches: true, tip: 'share on other patches of the query’s column'},
+  {id: 'special', name: 'Class token', share: true, ofPatches: true, tip: 'share on tokens that are no patches'},
+  {id: 'first', name: 'First', share: true, ofTokens: true, tip: 'share on the first token'},
+  {id: 'end', name: 'End', share: true, ofTokens: true, tip: 'share on the last token'},
   {id: 'punctuation', name: 'Punctuation', share: true, ofWords: true, tip: 'share on tokens without letters or digits'},
   {id: 'same', name: 'Same token', share: true, ofWords: true, tip: 'share on equal tokens at other positions'},
 ];
 
-// Moments of sound are no words.
-const columnsOf = group => COLUMNS.filter(c => !c.ofWords || !group.keys.timed);
+// Moments of sound and patches are no words.
+const columnsOf = group =>
+  COLUMNS.filter(c => (group.patches ? !c.ofWords && !c.ofTokens : !c.ofPatches && (!c.ofWords || !group.keys.timed)));
 
 const headsView = {
   id: 'heads',
@@ -57,7 +62,7 @@ const headsView = {
         typeof a[column] === 'string' ? a[column].localeCompare(b[column]) : a[column] - b[column];
       const shown = all.filter(r => !this.only || r.pattern === this.only);
       shown.sort((a, b) => sign * compare(a, b) || a.layer - b.layer || a.head - b.head);
-      names.replaceChildren(...this.patternNames(all, fill));
+      names.replaceChildren(...this.patternNames(group, all, fill));
       body.replaceChildren(...shown.map(r => this.row(r)));
       heading.replaceChildren(...columnsOf(group).map(c => this.heading(c, fill)));
     };
@@ -71,13 +76,16 @@ const headsView = {
               'columns on either side.'
             : 'Positions are relative to the aligned word: the source word that ' +
               'all heads together weigh most when a word is written.')
-        : null,
+        : group.patches
+          ? el('p', {class: 'muted'}, 'Shares are averages over the patches as queries, by their places in the picture.')
+          : null,
       names,
       el('div', {class: 'scroll'}, el('table', {class: 'stats'}, el('thead', {}, heading), body)),
-      el('p', {class: 'muted'}, 'Averages over the words of this text alone. Click a row to see the head.')));
+      el('p', {class: 'muted'}, `Averages over the ${group.patches ? 'patches of this picture' : 'words of this text'} alone; ` +
+        '“multihead heads” averages over many. Click a row to see the head.')));
   },
   // The names that occur, how often, and what they mean; a click shows these heads only.
-  patternNames(all, fill) {
+  patternNames(group, all, fill) {
     const counts = new Map();
     for (const r of all) counts.set(r.pattern, (counts.get(r.pattern) || 0) + 1);
     return [...counts].sort((a, b) => b[1] - a[1]).map(([name, n]) =>
@@ -86,7 +94,7 @@ const headsView = {
           this.only = this.only === name ? '' : name;
           fill();
         }}, `${name} ${n}`)),
-        el('dd', {}, PATTERNS[name])));
+        el('dd', {}, patternMeaning(group, name))));
   },
   columnName: c =>
     c.id === 'layer' ? capitalise(current.group.axis) : (current.group.kind === 'cross' && c.cross) || c.name,
@@ -108,7 +116,7 @@ const headsView = {
         return el('td', {class: 'n'}, el('button', {
           class: 'plain', 'aria-label': `Show ${current.group.axis} ${r.layer}, head ${r.head}`,
         }, String(r.head)));
-      if (c.text) return el('td', {}, el('span', {class: 'pattern', title: PATTERNS[r[c.id]]}, r[c.id]));
+      if (c.text) return el('td', {}, el('span', {class: 'pattern', title: patternMeaning(current.group, r[c.id])}, r[c.id]));
       if (!c.share)
         return el('td', {class: 'n'}, c.id === 'layer' ? String(r.layer) : r[c.id].toFixed(2));
       const cell = el('td', {class: 'n share'}, (100 * r[c.id]).toFixed(0) + ' %');
@@ -121,7 +129,7 @@ const headsView = {
     const all = await this.rows(current.group), columns = columnsOf(current.group);
     const value = (r, c) =>
       typeof r[c.id] === 'number' && c.id !== 'layer' && c.id !== 'head' ? r[c.id].toFixed(4) : r[c.id];
-    return [columns.map(c => this.columnName(c) + (c.unit ? ` (${c.unit})` : '')),
+    return [columns.map(c => this.columnName(c) + (c.unit ? ` (${(current.group.patches && c.patchUnit) || c.unit})` : '')),
             ...all.map(r => columns.map(c => value(r, c)))];
   },
   svg: async () => tableSvg(`${current.group.name}: what each head does`, await headsView.table()),

@@ -58,6 +58,7 @@ const heatmap = {
       el(
         'section',
         {class: 'card'},
+        offNote(group, state.layer, state.head),
         el('div', {class: 'plot'}, stage, row),
         readout,
         heatmap.legend(
@@ -78,8 +79,7 @@ const heatmap = {
     const bar = el('canvas', {width: 256, height: 1, class: 'ramp'});
     const shades = {rows: 1, cols: 256, shades: Uint8Array.from({length: 256}, (_, i) => i)};
     bar.getContext('2d').drawImage(shadeCanvas(shades, 0, 0, 256, 1), 0, 0);
-    const ticks =
-      state.shade === 'root' ? [0, 0.04, 0.16, 0.36, 0.64, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1];
+    const ticks = shadeTicks(state.shade);
     return el(
       'div',
       {class: 'legend'},
@@ -165,11 +165,13 @@ class HeatmapStage {
     const {rows, cols, rowLabels, colLabels} = this.matrix;
     const longest = labels =>
       Math.min(14, Math.max(1, ...labels.slice(0, 4000).map(l => l.length)));
-    this.width = this.stage.clientWidth;
-    this.left = Math.min(this.width * 0.3, 14 + 7 * longest(rowLabels));
     this.top = 14 + 6.6 * longest(colLabels);
-    const most = Math.min(64, (this.width - this.left) / cols);
     const highest = (Math.max(innerHeight * (this.still ? 0.6 : 0.78), 320) - this.top) / rows;
+    const room = 14 + 7 * longest(rowLabels);
+    this.stage.style.maxWidth = `${Math.ceil(room + cols * Math.min(64, Math.max(highest, ROW_HEIGHT)) + 4)}px`;
+    this.width = this.stage.clientWidth; // what is beside the map is next to it
+    this.left = Math.min(this.width * 0.3, room);
+    const most = Math.min(64, (this.width - this.left) / cols);
     this.fit = Math.min(most, highest);
     // moments of sound are many: cells may be higher than wide
     this.stretch = cols > 2 * rows ? Math.max(1, Math.min(ROW_HEIGHT, highest) / this.fit) : 1;

@@ -4,17 +4,18 @@
 
 const INTRODUCTIONS = {
   cross: 'To write each word of the translation, every head of every layer decides anew which words of ' +
-    'the source to look at. That is attention: the stronger a colour, the more of it.',
+    'the source to look at.',
   'encoder.self': 'To understand each word, every head of every layer decides which words of the text to ' +
-    'look at. That is attention: the stronger a colour, the more of it.',
+    'look at.',
   'decoder.self': 'To predict the next word, every head of every layer decides which of the words so far to ' +
-    'look at. That is attention: the stronger a colour, the more of it.',
-  picture: 'To understand a picture, every head of every layer decides for each patch which patches to look at. ' +
-    'That is attention: the stronger a colour, the more of it.',
-  sound: 'To write each word, every head of every layer decides anew which moments of the sound to listen to. ' +
-    'That is attention: the stronger a colour, the more of it.',
-  attention: 'Each query decides which keys to look at. That is attention: the stronger a colour, the more of it.',
+    'look at.',
+  picture: 'To understand a picture, every head of every layer decides for each patch which patches to look at.',
+  sound: 'To write each word, every head of every layer decides anew which moments of the sound to listen to.',
+  attention: 'Each row (query) spreads its attention over the columns (keys).',
 };
+const introduction = which =>
+  `${INTRODUCTIONS[which]} This is attention: ${
+    state.view === 'picture' ? 'more orange' : theme() === 'dark' ? 'brighter' : 'darker'} means more.`;
 
 // "cross.2.0" for readers.
 function offText(name) {
@@ -23,14 +24,30 @@ function offText(name) {
   return `${KIND_NAMES[long].toLowerCase()} layer ${layer}, head ${head}`;
 }
 
+// Of a model whose name says so: "French to English" of fr-en, "English" of en-lm.
+function languagesOf(name) {
+  const [, from, to] = name.match(/^(?:.*-)?([a-z]{2})-([a-z]{2})$/) || [];
+  const named = code => {
+    try {
+      const text = new Intl.DisplayNames('en', {type: 'language', fallback: 'none'}).of(code);
+      return text === code ? '' : text || '';
+    } catch {
+      return '';
+    }
+  };
+  if (!from) return '';
+  if (to === 'lm') return named(from);
+  return named(from) && named(to) ? `${named(from)} to ${named(to)}` : '';
+}
+
 function drawIntroduction() {
   const {trace, original} = current, model = served.model;
   const name = (trace && trace.description.model) || (model && model.name) || '';
-  const languages = model && model.from && model.to ? `${model.from} to ${model.to}` : '';
+  const languages = model && model.from && model.to ? `${model.from} to ${model.to}` : languagesOf(name);
   $('model').textContent = [name, languages].filter(part => part).join(', ');
   document.body.classList.toggle('serving', model !== null);
   $('intro').textContent = trace
-    ? INTRODUCTIONS[trace.description.picture ? 'picture' : trace.readsWords ? trace.main : 'sound']
+    ? introduction(trace.description.picture ? 'picture' : trace.readsWords ? trace.main : 'sound')
     : `${servesPictures() ? 'Choose a picture' : 'Type a sentence'} to see what every head of the model attends to.`;
   $('intro').hidden = trace !== null && state.view !== 'overview' && state.view !== 'picture';
   if (!trace) return;
@@ -47,12 +64,9 @@ function drawIntroduction() {
 }
 
 function drawFoot() {
-  const {trace} = current, {bits} = trace;
-  const weights = [...trace.groups.values()].reduce((n, g) => n + g.layers * g.heads * g.rows * g.cols, 0);
-  const error = (50 / (2 ** bits - 1)).toPrecision(2);
+  const {trace} = current;
   $('foot').replaceChildren(
-    el('span', {}, `All ${weights.toLocaleString('en')} attention weights of this text are in the page, ` +
-      `exact to ${error} % of the largest in their row (${(trace.size / 1e6).toFixed(2)} MB).`),
+    el('span', {}, 'Every weight of every head is in this page: point at one for its value, and CSV saves those of a view.'),
     el('span', {}, trace.served
       ? 'Computed by the server of this page; nothing is sent elsewhere.'
       : 'The page works offline and sends nothing anywhere.'),

@@ -4,12 +4,14 @@
 
 const ROW = 24; // CSS pixels of a token
 const MOST_LINES = 20000;
+const SEVERAL = 'several'; // heads, in the list of heads
 
 const lines = {
   id: 'lines',
   name: 'Lines',
   offered: trace => trace.readsWords,
   heads: new Set(),
+  followed: null, // the head of the address that `heads` was made from
   chosen: new Set(),
   limit: 0.1,
   origin: '',
@@ -22,14 +24,7 @@ const lines = {
       this.origin = origin;
     }
     if (state.token >= 0) this.chosen.add(placeOf(group.queries, state.token, state.words));
-    if (
-      (state.head >= 0 && !this.heads.has(state.head)) ||
-      ![...this.heads].some(h => h < group.heads)
-    ) {
-      this.heads.clear();
-      if (state.head >= 0) this.heads.add(state.head);
-      else for (let h = 0; h < group.heads; h++) this.heads.add(h);
-    }
+    this.followHead(group);
     const chips = el('div', {class: 'chips', role: 'group', 'aria-label': 'Heads'});
     const limit = el('input', {
       type: 'range',
@@ -64,7 +59,7 @@ const lines = {
           'div',
           {class: 'bar'},
           chips,
-          el('button', {onclick: () => this.all(group)}, 'All heads'),
+          el('button', {onclick: () => this.chooseHeads(-1)}, 'All heads'),
           clear,
           el('label', {}, 'Hide lines below ', limit, ' ', limitText)
         ),
@@ -73,7 +68,7 @@ const lines = {
           'p',
           {class: 'muted'},
           'Queries are on the left, the keys that they attend to on the right; a colour is a head. Select ' +
-            'one or more queries: the bars on the right show their sum, averaged over the heads shown.'
+            'one or more queries: the bars at the keys show their sum, averaged over the heads shown.'
         )
       )
     );
@@ -93,28 +88,43 @@ const lines = {
     await this.update();
   },
 
+  // The head that was chosen, or all for the mean; heads chosen one by one stay until another is.
+  followHead(group) {
+    const chosen = [...this.heads].filter(h => h < group.heads);
+    if (this.followed === state.head && chosen.length) return;
+    this.followed = state.head;
+    this.heads = new Set(state.head >= 0 ? [state.head] : Array.from({length: group.heads}, (_, h) => h));
+  },
+  chooseHeads(head) {
+    this.followed = null;
+    go({head});
+  },
   chip(h) {
-    const chip = el(
-      'button',
-      {
-        class: 'headchip',
-        'aria-pressed': String(this.heads.has(h)),
-        onclick: () => {
-          if (this.heads.has(h)) this.heads.delete(h);
-          else this.heads.add(h);
-          chip.setAttribute('aria-pressed', String(this.heads.has(h)));
-          this.update();
-        },
-      },
-      String(h)
-    );
+    const chip = el('button', {
+      class: 'headchip',
+      id: `chip${h}`,
+      'aria-pressed': String(this.heads.has(h)),
+      onclick: () => this.toggle(h, chip),
+    }, String(h));
     chip.style.setProperty('--chip', headColour(h));
     return chip;
   },
-  all(group) {
-    for (let h = 0; h < group.heads; h++) this.heads.add(h);
-    for (const chip of this.chips.children) chip.setAttribute('aria-pressed', 'true');
+  // One head alone or all are in the address, as elsewhere; several are not.
+  toggle(h, chip) {
+    if (this.heads.has(h)) this.heads.delete(h);
+    else this.heads.add(h);
+    const count = [...this.heads].filter(other => other < this.group.heads).length;
+    if (count === 0 || count === this.group.heads) return void this.chooseHeads(-1);
+    if (count === 1) return void this.chooseHeads([...this.heads].find(other => other < this.group.heads));
+    this.followed = state.head = -1;
+    writeHash();
+    $('head').value = SEVERAL;
+    chip.setAttribute('aria-pressed', String(this.heads.has(h)));
     this.update();
+  },
+  isSeveral() {
+    const chosen = [...this.heads].filter(h => h < current.group.heads).length;
+    return this.followed === state.head && state.head < 0 && chosen > 1 && chosen < current.group.heads;
   },
   fillTokens() {
     const token = (text, i, query) => {
@@ -155,9 +165,7 @@ const lines = {
     );
     const sums = this.sums();
     [...this.right.children].forEach((b, j) => {
-      b.firstChild.style.width = sums
-        ? `${Math.min(100, (100 * sums[j]) / Math.max(1, this.chosen.size))}%`
-        : '0';
+      b.firstChild.style.setProperty('--sum', sums ? Math.min(1, sums[j] / Math.max(1, this.chosen.size)) : 0);
       b.title = sums ? `${j}: sum ${weightText(sums[j])}` : `${j}`;
       b.dataset.sum = sums ? String(sums[j]) : '';
     });

@@ -44,7 +44,7 @@ const overview = {
     }
     const section = el('section', {class: 'card'},
       el('h2', {}, group.name, el('span', {class: 'muted'},
-        ` ${counted(group.layers, group.axis)} × ${counted(group.heads, 'head')}, ${group.rows} × ${group.cols}`)),
+        ` ${counted(group.layers, group.axis)} × ${counted(group.heads, 'head')}, ${sizeText(group)}`)),
       el('p', {class: 'muted meaning'}, group.meaning + (canDisable(group) ? ' ● disables a head.' : '')),
       el('div', {class: 'scroll'}, grid));
     section.style.flexBasis = `min(100%, ${(group.heads + 1) * 40 + 96}px)`;
@@ -81,9 +81,9 @@ const overview = {
     const stage = el('div', {class: 'stage'}, canvas), readout = el('p', {class: 'readout'});
     this.featured.replaceChildren(
       el('h2', {}, placeName(group, layer, head), pattern
-        ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${PATTERNS[pattern]}`)
+        ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${patternMeaning(group, pattern)}`)
         : null),
-      stage, readout, heatmap.legend());
+      ...[offNote(group, layer, head)].filter(note => note), stage, readout, heatmap.legend());
     new HeatmapStage(stage, canvas, readout, null, m, {still: true});
     readout.textContent = bestSentence(group, m);
   },
@@ -127,28 +127,50 @@ const overview = {
         if (layer === 0) parts.push(svgText(40 + head * size, 31, String(head)));
       }
     }
-    return svgPage(46 + group.heads * size, 40 + group.layers * size, parts.join(''));
+    parts.push(legendSvg(state.shade, 40, 44 + group.layers * size));
+    return svgPage(Math.max(310, 46 + group.heads * size), 80 + group.layers * size, parts.join(''));
   },
 
   // every weight would be a very long list: the statistics of the heads instead
   csv: () => headsView.csv(),
 };
 
-// The clearest thing that a matrix says: its largest weight between words.
-function bestSentence(group, m) {
-  if (!group.keys.named || !group.queries.named) return '';
+// "11 target × 10 source tokens".
+function sizeText({kind, patches, keys, rows, cols, square}) {
+  if (kind === 'cross') return keys.timed ? `${rows} tokens × ${cols} moments of sound` : `${rows} target × ${cols} source tokens`;
+  if (patches) return `${rows} × ${cols} patches${patches.first ? ' and other tokens' : ''}`;
+  return square && keys.named ? `${rows} × ${cols} tokens` : `${rows} queries × ${cols} keys`;
+}
+
+// The clearest thing that a matrix says: its largest weight between words, as {i, j}; null if there is
+// none. A query that sees one or two keys has no choice and is left out.
+function clearestCell(group, m, words = state.words) {
+  if (!group.keys.named || !group.queries.named) return null;
   const speaks = (tokens, place) => {
-    const token = tokenAt(tokens, place, state.words);
+    const token = tokenAt(tokens, place, words);
     return !tokens.special[token] && !isPunctuation(tokens.bare[token]);
   };
+  const masked = group.kind === 'decoder.self';
   let best = -1;
   for (let i = 0; i < m.rows; i++)
     for (let j = 0; j < m.cols; j++)
       if ((best < 0 || m.data[i * m.cols + j] > m.data[best]) && (i !== j || !group.square) &&
-          speaks(group.queries, i) && speaks(group.keys, j)) best = i * m.cols + j;
-  if (best < 0) return '';
-  const i = Math.floor(best / m.cols), j = best % m.cols, weight = percentText(m.data[best]);
+          (!masked || i > 1) && speaks(group.queries, i) && speaks(group.keys, j)) best = i * m.cols + j;
+  return best < 0 ? null : {i: Math.floor(best / m.cols), j: best % m.cols};
+}
+
+function bestSentence(group, m) {
+  const best = clearestCell(group, m);
+  if (!best) return '';
+  const {i, j} = best, weight = percentText(m.data[i * m.cols + j]);
   return group.kind === 'cross'
-    ? `When “${m.rowLabels[i]}” is written, ${weight} of the attention is on “${m.colLabels[j]}”.`
-    : `“${m.rowLabels[i]}” gives ${weight} of its attention to “${m.colLabels[j]}”.`;
+    ? `When “${m.rowLabels[i]}” is written, ${weight} of the attention is on ${keyPhrase(group, m, j)}.`
+    : `${group.patches ? capitalise(patchName(m.rowLabels[i])) : `“${m.rowLabels[i]}”`} gives ${weight} of its attention to ${keyPhrase(group, m, j)}.`;
+}
+
+// A word, a moment of sound, or a patch.
+function keyPhrase({keys, patches}, m, j) {
+  const label = m.colLabels[j];
+  if (patches) return patchName(label);
+  return keys.timed && isMoment(label) ? `the sound at ${label.replace(/s$/, ' s')}` : `“${label}”`;
 }

@@ -11,9 +11,9 @@ const PATTERNS = {
   before: 'attends to the source word before the one that is translated',
   after: 'attends to the source word after the one that is translated',
   'follows the sound': 'attends to the moments at which each word is said',
-  silence: 'rests on what comes after the sound, as heads do that find nothing to attend to',
-  'first token': 'rests on the first token, as heads do that find nothing to attend to',
-  'end token': 'rests on the last token, as heads do that find nothing to attend to',
+  silence: 'rests on what comes after the sound, as heads often do when nothing is relevant',
+  'first token': 'rests on the first token, as heads often do when nothing is relevant',
+  'end token': 'rests on the last token, as heads often do when nothing is relevant',
   'same token': 'attends to other occurrences of the same token',
   punctuation: 'attends to punctuation, which can stand for a clause',
   local: 'attends to the neighbourhood of each token',
@@ -23,6 +23,20 @@ const PATTERNS = {
   focused: 'picks a few tokens, by no simple rule of position',
   mixed: 'several of these, none of them clearly',
 };
+
+// The same of a picture, whose tokens are patches.
+const PATCH_PATTERNS = {
+  itself: 'each patch attends to itself',
+  neighbours: 'each patch attends to the up to 8 patches around it',
+  row: 'each patch attends to other patches of its row',
+  column: 'each patch attends to other patches of its column',
+  'class token': 'rests on the class token, as heads often do when nothing is relevant',
+  broad: 'spreads over all patches, nearly an average',
+  'long-range': 'attends to distant patches',
+  focused: 'picks a few patches, by no simple rule of position',
+  mixed: 'several of these, none of them clearly',
+};
+const patternMeaning = (group, pattern) => (group.patches ? PATCH_PATTERNS : PATTERNS)[pattern];
 
 // For each query the source token that the mean of all heads of all layers weighs most, special
 // tokens aside; `words`: the range of its word. Null for self-attention.
@@ -67,8 +81,53 @@ function wordsAround(keys, own, aligned) {
   return [-1, 0, 1].map(d => keys.words[keys.wordOf[own] + d]);
 }
 
+const entropyOf = row => row.reduce((sum, w) => (w > 0 ? sum - w * Math.log2(w) : sum), 0);
+
+// Of a picture: averages over its patches as queries, by their places in it. Shares of `special` are of
+// the tokens before the patches; distances are between centres, in patches.
+const PATCH_SUMS = ['entropy', 'distance', 'diagonal', 'neighbours', 'row', 'column', 'special', 'evenness'];
+function patchStatistics(group, {cols, data}) {
+  const {columns, first, count} = group.patches, s = Object.fromEntries(PATCH_SUMS.map(name => [name, 0]));
+  for (let i = first; i < first + count; i++) {
+    const row = data.subarray(i * cols, (i + 1) * cols), entropy = entropyOf(row);
+    s.entropy += entropy / count;
+    s.evenness += entropy / Math.log2(cols) / count;
+    for (let j = 0; j < cols; j++) {
+      const w = row[j] / count;
+      if (j < first) {
+        s.special += w;
+        continue;
+      }
+      const down = Math.abs(Math.floor((j - first) / columns) - Math.floor((i - first) / columns));
+      const across = Math.abs(((j - first) % columns) - ((i - first) % columns));
+      s.distance += w * Math.hypot(down, across);
+      if (i === j) s.diagonal += w;
+      else {
+        if (Math.max(down, across) === 1) s.neighbours += w;
+        if (down === 0) s.row += w;
+        if (across === 0) s.column += w;
+      }
+    }
+  }
+  s.first = s.special;
+  s.pattern = patchPattern(group.patches, s);
+  return s;
+}
+function patchPattern({rows, columns}, s) {
+  const small = Math.min(rows, columns) < 4; // all patches are near each other
+  if (s.diagonal >= 0.4) return 'itself';
+  if (s.special >= 0.4) return 'class token';
+  if (!small && s.neighbours >= 0.4) return 'neighbours';
+  if (!small && s.row >= 0.4) return 'row';
+  if (!small && s.column >= 0.4) return 'column';
+  if (s.evenness >= 0.85) return 'broad';
+  if (!small && s.distance >= 0.5 * Math.hypot(rows, columns)) return 'long-range';
+  return s.evenness < 0.55 ? 'focused' : 'mixed';
+}
+
 // Averages over the queries that see any key. `aligned`: alignmentOf(group).
 function headStatistics(group, {rows, cols, data}, aligned = null) {
+  if (group.patches) return patchStatistics(group, {cols, data});
   const s = Object.fromEntries(SUMS.map(name => [name, 0]));
   const stretch = group.square || rows < 2 ? 1 : (cols - 1) / (rows - 1);
   const [q, k] = tokenIds(group.queries.bare, group.keys.bare);

@@ -104,7 +104,7 @@ class PictureMaps {
   }
 
   name(token) {
-    return tokenText(this.group.queries.tokens[token]);
+    return patchName(tokenText(this.group.queries.tokens[token]));
   }
 
   // A token's weights for all tokens; head -1: the mean of all.
@@ -230,8 +230,8 @@ class PictureStage {
       );
     const others = Array.from({length: this.shown.first}, (_, i) => choice(i, this.shown.name(i)));
     if (this.query >= this.shown.first)
-      others.push(choice(this.query, `patch ${this.shown.name(this.query)}`));
-    return el('div', {class: 'chips', role: 'group', 'aria-label': 'Attention from'}, ...others);
+      others.push(choice(this.query, this.shown.name(this.query)));
+    return el('div', {class: 'chips from', role: 'group', 'aria-label': 'Attention from'}, ...others);
   }
 
   map() {
@@ -268,7 +268,7 @@ class PictureStage {
       rest = map.weights.subarray(0, shown.first).reduce((a, b) => a + b, 0);
     const names = Array.from({length: Math.min(shown.first, 2)}, (_, i) => shown.name(i));
     map.share.textContent =
-      `full colour is ${weightText(shown.largest(map.weights))}` +
+      `strongest colour: ${(100 * shown.largest(map.weights)).toFixed(1)} %` +
       (shown.first ? `; ${names.join(', ')}${shown.first > 2 ? ', …' : ''} gets ${percentText(rest)}` : '');
   }
 
@@ -351,7 +351,7 @@ class PictureStage {
     this.readout.textContent = `${this.shown.name(this.query)} → ${this.shown.name(token)}: ${weightText(one)}${rolled}`;
     this.readout.dataset.value = String(one);
     this.readout.dataset.rollout = this.rolled.weights ? String(this.rolled.weights[token]) : '';
-    if (event) showTip(event, `patch ${this.shown.name(token)}`, weightText(one) + rolled);
+    if (event) showTip(event, this.shown.name(token), weightText(one) + rolled);
   }
 
   // A patch as the query, or no longer.

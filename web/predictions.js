@@ -13,7 +13,7 @@ const textWith = (text, token) => text + token.replace(/^[▁Ġ]/, ' ');
 // What a candidate had with all heads: of those that are not among its five, a bound.
 function formerShare(before, text) {
   const known = before.candidates.find(c => c.text === text), least = before.candidates.at(-1);
-  return known ? `was ${percentText(known.probability)}` : least ? `was under ${percentText(least.probability)}` : '';
+  return known ? percentText(known.probability) : least ? `under ${percentText(least.probability)}` : '';
 }
 
 function predictionCard({name, candidates}, before, text) {
@@ -27,7 +27,10 @@ function predictionCard({name, candidates}, before, text) {
       before ? el('span', {class: 'was'}, formerShare(before, token)) : null,
       el('span', {}, percentText(probability)));
   };
-  return el('div', {class: 'choice'}, el('h3', {}, predictionName(name)), el('ol', {}, ...candidates.map(row)));
+  const headings = before
+    ? el('p', {class: 'headings muted'}, el('span', {class: 'was'}, 'all heads'), el('span', {}, 'now'))
+    : null;
+  return el('div', {class: 'choice'}, el('h3', {}, predictionName(name)), headings, el('ol', {}, ...candidates.map(row)));
 }
 
 // What is said of an embedding: its cosine with that of all heads.
@@ -43,8 +46,8 @@ function drawPredictions(trace, original) {
   host.hidden = !made || (!made.predictions.length && !made.embedding);
   if (host.hidden) return;
   const parts = made.predictions.map((p, i) =>
-    predictionCard(p, original && original.made.predictions[i], from.text));
-  if (made.continuation !== null && made.continuation.trim())
+    predictionCard(p, original && original.made.predictions[i], from && from.text));
+  if (from && made.continuation !== null && made.continuation.trim())
     parts.push(el('button', {id: 'further', onclick: () => go({text: from.text + made.continuation})}, 'Continue from there'));
   if (made.embedding) parts.push(el('p', {class: 'muted'}, servedTask() === 'fill'
     ? `Write ___ for a word that the model should guess. ${original ? embeddingNote(made, original) : ''}`

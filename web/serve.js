@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A page without a trace requests one from its server:
 //
-//     GET  model       {name, task, input, from, to, examples}: what it runs, on texts or pictures, its
-//                      languages, texts to try
+//     GET  model       {name, task, input, from, to, examples, pictures}: what it runs, on texts or
+//                      pictures, its languages, texts or names of pictures to try, and their files
 //     POST translate   {text, disabled_heads} returns the description and the chunks of a trace
 //     POST look        the same of a model that does not translate, with what it predicts
 //
@@ -44,10 +44,12 @@ async function requestTrace(text, off) {
   const answer = await fetch(servedTask() === 'translate' ? 'translate' : 'look', {
     method: 'POST',
     headers: {'Content-Type': 'application/json'},
-    body: JSON.stringify({...bodyForServer(text), ...(off ? {disabled_heads: headsForServer(off)} : {})}),
+    body: JSON.stringify({...bodyForServer(text), error_status: 200, ...(off ? {disabled_heads: headsForServer(off)} : {})}),
   });
   if (!answer.ok) throw await refusal(answer);
-  const body = await answer.text(), {trace, chunks, predictions = [], embedding = null, continuation = null, note = ''} = JSON.parse(body);
+  const body = await answer.text();
+  const {error, trace, chunks, predictions = [], embedding = null, continuation = null, note = ''} = JSON.parse(body);
+  if (error) throw new Error(error);
   const made = new Trace(trace, n => chunks[n], body.length);
   made.served = {text, off};
   made.made = {predictions, embedding, continuation, note};
@@ -80,6 +82,12 @@ const canDisable = group => group.trace.served !== null && group.kind in OFF_NAM
 const isOff = (group, layer, head) =>
   head >= 0 && group.kind in OFF_NAMES && offNames().includes(offName(group, layer, head));
 
+// What is shown of a disabled head; null of others.
+const offNote = (group, layer, head) =>
+  (isOff(group, layer, head)
+    ? el('p', {class: 'note'}, 'This head is disabled: what it attends to has no effect.')
+    : null);
+
 function toggleOff(group, layer, head) {
   const name = offName(group, layer, head), names = offNames();
   go({off: (names.includes(name) ? names.filter(n => n !== name) : [...names, name].sort()).join(',')});
@@ -107,7 +115,7 @@ async function showServed(wanted) {
   const text = wanted.text.trim(), off = wanted.off || '';
   complain('');
   if (servesPictures() ? !served.pictures.has(text) : !text) {
-    complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'The text is empty: type a sentence.');
+    complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'Type a sentence first.');
     return false;
   }
   const button = $('ask').querySelector('button');
@@ -141,6 +149,7 @@ function offerExamples() {
 
 // A form for pictures: a file is shown as soon as it is chosen.
 function offerPictures() {
+  for (const [name, picture] of Object.entries(served.model.pictures || {})) served.pictures.set(name, picture);
   $('text').hidden = $('ask').querySelector('button.primary').hidden = true;
   $('picture').hidden = false;
   $('picture').addEventListener('change', async () => {
@@ -174,6 +183,8 @@ async function offerForm() {
   if (servesPictures()) offerPictures();
   drawIntroduction();
   const wanted = readHash(location.hash), [first] = served.model.examples || [];
-  if ((wanted.text || first) && (await showServed({...wanted, text: wanted.text || first}))) writeHash();
+  const shown = servesPictures() && !served.pictures.has(wanted.text) ? first : wanted.text || first;
+  if (wanted.text && shown !== wanted.text && !(await showServed(wanted))) $('picture').focus();
+  else if (shown && (await showServed({...wanted, text: shown}))) writeHash();
   if (!current.trace) $(servesPictures() ? 'picture' : 'text').focus();
 }

@@ -61,21 +61,33 @@ const steps = {
   every: false, // show all keys
 
   async render(host, trace, alive) {
-    const group = current.group, head = shownHead(), query = Math.max(0, state.token);
+    const group = current.group, head = shownHead();
     const taps = await this.load(group);
     if (!alive()) return;
-    const pick = group.queries.labels(false).map((label, i) => el('button', {
+    const query = this.query(group, taps.weights[head]), labels = this.labels(group.queries);
+    const pick = labels.map((label, i) => el('button', {
       class: 'word', 'aria-pressed': String(i === query), id: `query${i}`, onclick: () => go({token: i}),
     }, shorten(label, 24)));
     host.append(el('section', {class: 'card'},
-      el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`),
+      el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`), offNote(group, state.layer, head),
       el('p', {class: 'muted'}, 'Choose the query, the token that attends: ' + (taps.q ? '' : 'this ' +
         'trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
       el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick),
       taps.q ? stripLegend() : null));
-    const keys = group.keys.labels(false), name = group.queries.labels(false)[query];
+    const keys = this.labels(group.keys), name = labels[query];
     if (taps.q) this.compute(host, {group, taps, head, query, keys, name});
     else this.weightsOnly(host, {group, taps, head, query, keys});
+  },
+
+  // Tokens without the marks of their tokenizer.
+  labels: tokens => tokens.bare.map(tokenText),
+
+  // The one that was chosen, or that of the clearest weight: the first query of a causal model, for
+  // instance, sees one key and has nothing to show.
+  query(group, weights) {
+    if (state.token >= 0) return state.token;
+    const best = clearestCell(group, weights, false);
+    return best ? best.i : Math.floor(group.rows / 2);
   },
 
   async load(group) {
@@ -125,7 +137,7 @@ const steps = {
     step('The weighted values', 'The head’s output is the sum of all values, each times its ' +
       `weight: ${this.terms(a.rows, keys)}`, formula('output = Σ weight · v'), vector(a.out, 'output'));
     step('All heads', 'Every head does the same with its own q, k and v.',
-      el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most))));
+      el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most, query))));
     step('Concatenated', `One after the other: ${outputs.length} × ${a.out.length} = ` +
       `${joined.length} values.`, vector(joined, 'concatenated', most));
     const out = rowOf(taps.out, query);
@@ -149,7 +161,7 @@ const steps = {
   residualStep(step, {norm, x, out, sum}) {
     const after = norm === 'after', both = norm === 'both', before = sum.map((value, i) => value - out[i]);
     const most = largest([out, sum]);
-    step('Add and norm', 'A layer does not replace what was there, it adds to it: the residual connection.' +
+    step(after ? 'Add and norm' : 'The residual connection', 'A layer does not replace what was there, it adds to it: the residual connection.' +
       (after ? ' Then the sum is normalised.' : ''),
       formula(after ? 'sum = norm(x + out)' : both ? 'sum = residual + norm(out)' : 'sum = residual + out',
         after ? '' : 'residual: what came into the layer, before its norm'),
@@ -195,8 +207,8 @@ const steps = {
     const shown = strongest.slice(0, 3).map(r => `${weightText(r.weight)} · v(${keys[r.j]})`);
     return shown.join(' + ') + (strongest.length > 3 ? ' + …' : '');
   },
-  headOutput(out, h, head, most) {
-    const name = el('button', {'aria-pressed': String(h === head), onclick: () => go({head: h})},
+  headOutput(out, h, head, most, query) {
+    const name = el('button', {'aria-pressed': String(h === head), onclick: () => go({head: h, token: query})},
       `head ${h}`);
     return el('div', {class: 'headout'}, name,
       strip(out, most, `head ${h}`, cellWidth(192, out.length, 10)));

@@ -21,6 +21,7 @@ function el(tag, properties = {}, ...children) {
 
 const weightText = w => (w === 0 ? '0' : w < 0.00005 ? w.toExponential(1) : w.toFixed(4));
 const percentText = w => (100 * w).toFixed(w < 0.1 ? 1 : 0) + ' %';
+const shareText = p => (p > 0 && p < 0.0005 ? 'under 0.1 %' : percentText(p));
 const numberText = x =>
   x === 0
     ? '0'
@@ -141,10 +142,13 @@ function cssColour(name) {
 // ---- how a weight becomes a shade ---------------------------------------------------------
 
 const SHADES = {
-  root: {name: '√ weight'},
-  linear: {name: 'weight'},
+  root: {name: 'square root'},
+  linear: {name: 'linear'},
   row: {name: 'relative to row maximum'},
 };
+
+// The weights at a legend's fifths.
+const shadeTicks = name => (name === 'root' ? [0, 0.04, 0.16, 0.36, 0.64, 1] : [0, 0.2, 0.4, 0.6, 0.8, 1]);
 
 // A matrix's shades, 0 to 255.
 function shadeMatrix(matrix, name) {

@@ -147,8 +147,12 @@ const KIND_MEANINGS = {
   'encoder.self': 'Words of the text attend to each other.',
   'decoder.self': 'Each word attends to itself and the words before it.',
   cross: 'Each word that is written attends to the words of the source.',
-  attention: 'Queries attend to keys.',
+  attention: 'Each row (query) spreads its attention over the columns (keys).',
 };
+const patchesOf = ({rows, columns}, tokens) => ({rows, columns, count: rows * columns, first: tokens - rows * columns});
+// "6,2", the label of a patch, for a sentence.
+const patchName = label => label.replace(/^(\d+),(\d+)$/, 'patch row $1, column $2');
+
 const KIND_ORDER = ['cross', 'encoder.self', 'decoder.self', 'attention'];
 const KEPT_WEIGHTS = 48e6;
 
@@ -166,6 +170,8 @@ class Group {
     this.queries = new Tokens(this.rows, trace.sides[description.queries]);
     this.keys = new Tokens(this.cols, trace.sides[description.keys]);
     this.square = this.rows === this.cols && this.kind !== 'cross';
+    const picture = this.kind === 'encoder.self' && trace.description.picture;
+    this.patches = picture ? patchesOf(picture, this.rows) : null; // the last tokens, row by row
     this.shortName = this.name.replace('-attention', '');
     this.meaning = trace.description.picture ? 'Patches of the picture attend to each other.'
       : this.keys.timed ? 'Each word that is written attends to moments of the sound.'
@@ -216,13 +222,19 @@ class Group {
   }
 }
 
+// What a page of its own has of it: a classifier's labels, a continuation; null if neither.
+const madeOf = ({labels, continuation = null}) =>
+  (labels || continuation !== null
+    ? {predictions: labels ? [{name: 'label', candidates: labels}] : [], embedding: null, continuation}
+    : null);
+
 // `chunkText(n)` gives chunk n in base64.
 class Trace {
   constructor(description, chunkText, size = 0) {
     this.description = description;
     this.size = size; // bytes, to tell the reader
     this.served = null; // {text, off} if a server made it
-    this.made = null; // {predictions, embedding, continuation}: what its model made of the text
+    this.made = madeOf(description); // {predictions, embedding, continuation}: what its model made of the text
     this.bits = description.bits;
     this.sides = {
       source: description.source,

@@ -43,6 +43,7 @@ typedef struct attend {
     mh_dtype dtype;    // to compute in
     int64_t random[4]; // B, H, T, E
     int random_rank;   // 0: from files
+    ptrdiff_t token;   // whose values --trace shows; -1: not given
     bool explain, trace, json, dropout, seed;
     bool shapes;    // no other output: print the shapes of output and weights
     int query_rank; // as in q's file: 2, 3 or 4

@@ -18,6 +18,7 @@ typedef struct attend_steps {
     const mh_tensor *q, *k, *v;  // (B, H, T, E), (B, G, S, E), (B, G, S, Ev)
     mh_tensor raw, weights, out; // (B, H, T, S) twice: q k^T; scores, then weights. (B, H, T, Ev)
     size_t raw_size, weights_size, out_size;
+    size_t token; // whose values are shown
     step_table table;
 } attend_steps;
 
@@ -29,16 +30,16 @@ static double scale_of(const attend_steps *t)
 
 // ---- the steps ----------------------------------------------------------------------------------
 
-// A step, and the row of the last query in the first head of the first sequence; of v all rows
-// contribute, and k's last row is shown.
+// A step, and the row of one query in the first head of the first sequence; of keys and values, all
+// of which contribute, the row of the same number, or else the last one.
 static void show_attend_step(attend_steps *t, const char *step, const char *name,
                              const mh_tensor *tensor, const char *formula)
 {
     steps_line(&t->table, step, name, tensor, (double)NAN, formula);
     if (t->a->json || mh_tensor_count(tensor) == 0)
         return;
-    const float *row =
-        (const float *)tensor->data + (ptrdiff_t)(tensor->shape[2] - 1) * tensor->stride[2];
+    const size_t last = tensor->shape[2] - 1, shown = t->token < last ? t->token : last;
+    const float *row = (const float *)tensor->data + (ptrdiff_t)shown * tensor->stride[2];
     printf("%*s", t->table.step_width, "");
     steps_row(false, row, tensor->stride[3], tensor->shape[3]);
     printf("\n");
@@ -89,7 +90,7 @@ static mh_status show_scores(attend_steps *t)
     if (isnan((double)t->a->options.scale))
         snprintf(formula, sizeof formula, "scores / sqrt(E) = %.4g scores", scale_of(t));
     else
-        snprintf(formula, sizeof formula, "%.4g scores, as --scale says", scale_of(t));
+        snprintf(formula, sizeof formula, "scores x %.4g (--scale)", scale_of(t));
     show_attend_step(t, "scale", "scores", &t->weights, formula);
     if (!is_masked(t->a))
         return MH_OK;
@@ -209,7 +210,7 @@ static void show_attend_begin(attend_steps *t)
 {
     const size_t *q = t->q->shape, G = t->k->shape[1], S = t->k->shape[2];
     char grouped[48] = "";
-    t->table = (step_table){t->a->json, true, 9, 8, 18, 90, NULL};
+    t->table = (step_table){t->a->json, true, 9, 8, 18, 90, NULL, 0};
     if (t->a->json) {
         printf("{\"batch\": %zu, \"heads\": %zu, \"kv_heads\": %zu, \"queries\": %zu, \"keys\": "
                "%zu, \"head_dim\": %zu, \"scale\": %.6g, \"steps\": [",
@@ -222,7 +223,7 @@ static void show_attend_begin(attend_steps *t)
            "B = %zu %s, H = %zu %s%s, T = %zu %s, S = %zu %s, E = %zu.\n",
            q[0], plural(q[0], "sequence", "sequences"), q[1], plural(q[1], "head", "heads"),
            grouped, q[2], plural(q[2], "query", "queries"), S, plural(S, "key", "keys"), q[3]);
-    printf("Below each step, its last row in head 0 of sequence 0.\n\n");
+    printf("Below each step, row %zu of head 0 of sequence 0 (rows count from 0).\n\n", t->token);
     steps_head(&t->table);
 }
 
@@ -252,7 +253,9 @@ int attend_trace(attend *a)
                       .k = &a->inputs[INPUT_K].tensor,
                       .v = &a->inputs[INPUT_V].tensor};
     t.raw.data = t.weights.data = t.out.data = NULL;
-    int code = take_scores(&t);
+    int code = steps_token(a->token, t.q->shape[2], is_masked(a), &t.token);
+    if (code == EXIT_DONE)
+        code = take_scores(&t);
     if (code == EXIT_DONE) {
         show_attend_begin(&t);
         mh_status status = show_all_steps(&t);

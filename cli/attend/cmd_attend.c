@@ -28,6 +28,7 @@ enum {
     KEY_EXPLAIN,
     KEY_RANDOM,
     KEY_TRACE,
+    KEY_TOKEN,
     KEY_JSON,
 };
 
@@ -95,6 +96,10 @@ static const struct argp_option option_table[] = {
      "print every step with its shape and the values of one query: scores, scaling, mask, softmax, "
      "weighted sum; and what other scales would do",
      0},
+    {"token", KEY_TOKEN, "N", 0,
+     "the query whose values --trace shows, from 0; default: the last one, or with a mask a middle "
+     "one",
+     0},
     {"json", KEY_JSON, NULL, 0, "print the explanation, or the trace, as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -117,6 +122,8 @@ static void check_trace_options(struct argp_state *state, const attend *a)
                                                             : NULL;
     if (a->trace && other)
         argp_error(state, "--trace cannot be combined with %s", other);
+    if (a->token >= 0 && !a->trace)
+        argp_error(state, "--token is for --trace, which is missing");
 }
 
 static void attend_check_inputs(struct argp_state *state, const attend *a)
@@ -228,6 +235,9 @@ static error_t attend_parse_setting(int key, char *argument, struct argp_state *
         return 0;
     case KEY_TRACE:
         a->trace = true;
+        return 0;
+    case KEY_TOKEN:
+        a->token = (ptrdiff_t)parse_integer(state, "--token", argument, 0, INT32_MAX);
         return 0;
     case KEY_JSON:
         a->json = true;
@@ -385,6 +395,7 @@ static int run_attend(int argc, char **argv)
                     [OUTPUT_DSINKS] = {.option = "--dsinks"}},
         .options = mh_attention_options_default(),
         .dtype = MH_F32,
+        .token = -1,
     };
     int code = parse_arguments(&attend_argp, argc, argv, &a);
     if (code == EXIT_DONE)

@@ -130,6 +130,7 @@ static int run_generate(int argc, char **argv)
                   .page = {.option = "--attention"},
                   .trace = {.option = "--trace-out"}};
     g.arguments.loading.precision = MH_PRECISION_AUTO;
+    g.arguments.default_model = "en-lm";
     int code = parse_arguments(&generate_argp, argc, argv, &g);
     g.options.stop = g.stops;
     g.options.stop_count = g.stop_count;

@@ -56,16 +56,18 @@ char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t cou
     return names;
 }
 
-static int show_named(const generate *g, mh_text prompt, const mh_trace *made, const int32_t *ids,
-                      size_t count)
+static int show_named(const generate *g, mh_text prompt, mh_text continuation, const mh_trace *made,
+                      const int32_t *ids, size_t count)
 {
     mh_trace trace = *made;
     char **names = name_tokens(mh_model_tokenizer(g->arguments.model), ids, count);
     char *model = model_name(g->arguments.directory);
     char *title = strndup(prompt.bytes, prompt.size);
+    char *written = strndup(continuation.bytes, continuation.size);
     int code = EXIT_MEMORY;
-    if (names && model && title) {
+    if (names && model && title && written) {
         trace.title = title;
+        trace.continuation = written;
         trace.model = model;
         trace.target = (mh_trace_tokens){.count = count, .text = (const char *const *)names};
         code = show_trace(g, &trace);
@@ -75,6 +77,7 @@ static int show_named(const generate *g, mh_text prompt, const mh_trace *made, c
     free(names);
     free(model);
     free(title);
+    free(written);
     return code;
 }
 
@@ -93,7 +96,7 @@ int show_attention(const generate *g, mh_text prompt, const mh_generation *r)
         memcpy(ids + r->prompt_count, r->ids, r->count * sizeof *ids);
     mh_status status = mh_model_trace_ids(a->context, a->model, g->disabled, ids, count, &made);
     int code = status ? complain_texts(a, status)
-                      : show_named(g, prompt, mh_model_trace_view(made), ids, count);
+                      : show_named(g, prompt, r->text, mh_model_trace_view(made), ids, count);
     mh_model_trace_free(made);
     free(ids);
     return code;

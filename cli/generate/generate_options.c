@@ -301,12 +301,13 @@ const struct argp generate_argp = {
     .options = option_table,
     .parser = generate_parse_option,
     .children = children,
-    .args_doc = "-m MODEL [TEXT...] [OPTION...]",
+    .args_doc = "[-m MODEL] [TEXT...] [OPTION...]",
     .doc = "Continues texts with a causal language model. The continuation appears as it is "
            "generated, and ends with the model's end-of-text token, before a --stop text, or after "
            "--max-tokens. Without texts, on a terminal, there is a prompt to type at; with --chat "
-           "that is a conversation.\v"
+           "that is a conversation. Without -m the model is en-lm, a small one of English.\v"
            "Examples:\n"
+           "  multihead generate \"Once upon a time\"\n"
            "  multihead generate -m SmolLM2-135M \"Gravity is\"\n"
            "  multihead generate -m SmolLM2-135M -n 40 --temperature 0.8 --top-p 0.95 --seed 7 "
            "\"Once upon a time\"\n"

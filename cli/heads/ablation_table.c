@@ -2,7 +2,7 @@
 // What is lost without a head, as text and as JSON; see heads_parts.h.
 //
 //     loss 1.102 per token of 500 translations (4,812 tokens)
-//     more loss without a head, without all of its layer, and the sum of its heads' own
+//     increase in loss without each head, without all of its layer, and the sum of its heads
 //                   0       1       2       3      all     sum
 //     enc.0    +0.012  -0.001  +0.030  +0.004   +0.081  +0.045
 #include "heads_parts.h"
@@ -165,14 +165,14 @@ void print_ablation(const head_output *o, const ablation *a)
            a->tokens, a->texts, a->texts == 1 ? "" : "s");
     if (a->has_bleu)
         printf("; BLEU %.1f, greedy", a->all_on.bleu);
-    printf("\n\nMore loss without a head; without all heads of its layer; sum of the heads' own\n");
+    printf("\n\nIncrease in loss without each head; without its whole layer; sum of the heads\n");
     put_changes(o, a, false, a->each);
     if (a->alone) {
-        printf("More loss with a head as the only one of its layer\n");
+        printf("Increase in loss with a head as the only one of its layer\n");
         put_changes(o, a, false, a->alone);
     }
     if (a->has_bleu) {
-        printf("Change of BLEU without a head; without all heads of its layer; sum\n");
+        printf("Change of BLEU without each head; without its whole layer; sum\n");
         put_changes(o, a, true, a->each);
     }
     if (a->has_bleu && a->alone) {

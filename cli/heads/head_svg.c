@@ -15,7 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEFT = 96, TOP = 74, ROW = 22, CELL = 46, WIDE = 64, MARGIN = 24, NAME = 110, CHART = 220 };
+enum {
+    LEFT = 96,
+    TOP = 74,
+    ROW = 22,
+    CELL = 46,
+    WIDE = 64,
+    MARGIN = 24,
+    NAME = 110,
+    CHART = 220,
+    HEADING = 76, // of names of columns, which are slanted
+};
 
 typedef struct picture {
     FILE *to;
@@ -76,6 +86,28 @@ static void put_box(const picture *p, int x, int y, int width, double part, bool
             part > 0.5 ? " b" : "", x + width / 2, y + ROW - 7, figure);
 }
 
+// The name of a column, slanted, from the middle of its cells upwards.
+static void put_heading(const picture *p, int x, int y, const char *name)
+{
+    fprintf(p->to, "<g transform=\"translate(%d %d) rotate(-45)\">", x + CELL / 2, y - 6);
+    put_words(p, "", 0, 0, name);
+    fputs("</g>\n", p->to);
+}
+
+static const char *kind_title(mh_trace_kind kind)
+{
+    switch (kind) {
+    case MH_TRACE_ENCODER:
+        return "encoder self-attention";
+    case MH_TRACE_DECODER:
+        return "decoder self-attention";
+    case MH_TRACE_CROSS:
+        return "cross-attention";
+    default:
+        return "attention";
+    }
+}
+
 static void widen(picture *p, int width) { p->width = width > p->width ? width : p->width; }
 
 // ---- where attention goes -----------------------------------------------------------------------
@@ -116,18 +148,15 @@ static void put_group(picture *p, mh_context *context, const mh_head_statistics 
         return;
     const head_column *columns = head_columns(kind, is_picture);
     int x = LEFT, y = p->height;
-    put_words(p, "name", MARGIN, y + 24, mh_trace_kind_name(kind));
-    y += 34;
+    put_words(p, "name", MARGIN, y + 24, kind_title(kind));
+    y += 34 + HEADING;
     for (const head_column *c = columns; c->label; c++) {
         if (f.queries[c->pattern] == 0)
             continue;
-        fprintf(p->to, "<g><title>%s</title>", mh_head_pattern_name(kind, c->pattern));
-        put_words(p, "m", x + CELL / 2, y + ROW - 7, c->label);
-        fputs("</g>\n", p->to);
+        put_heading(p, x, y, mh_head_pattern_name(kind, c->pattern));
         x += CELL;
     }
-    put_words(p, "e", x + CELL - 6, y + ROW - 7, DISTANCE_LABEL);
-    y += ROW;
+    put_heading(p, x, y, "distance");
     put_figures(p, kind, columns, &f, "uniform", true, y);
     y += ROW + 4;
     for (size_t i = 0; i < layers * heads; i++, y += ROW) {
@@ -157,6 +186,19 @@ static double change_of(const ablation *a, const head_loss *without, bool bleu)
     return bleu ? without->bleu - a->all_on.bleu : without->loss - a->all_on.loss;
 }
 
+// "encoder 0", "cross 2"; of one stack "layer 0".
+static void row_title(const ablation *a, size_t row, char title[48])
+{
+    char name[24];
+    ablation_row_name(a, row, name);
+    const char *dot = strchr(name, '.');
+    const char *of = !dot                            ? "layer"
+                     : strncmp(name, "enc.", 4) == 0 ? "encoder"
+                     : strncmp(name, "dec.", 4) == 0 ? "decoder"
+                                                     : "cross";
+    snprintf(title, 48, "%s %s", of, dot ? dot + 1 : name);
+}
+
 static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *each,
                      const char *title)
 {
@@ -169,25 +211,34 @@ static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *
     }
     put_words(p, "name", MARGIN, p->height + 24, title);
     const bool alone = each != a->each;
-    for (size_t h = 0; h < a->heads + !alone; h++) {
-        snprintf(name, sizeof name, "%zu", h);
-        put_words(p, "m", LEFT + (int)h * WIDE + WIDE / 2 + (h == a->heads ? 8 : 0), y + ROW - 7,
-                  h == a->heads ? "all" : name);
+    for (size_t h = 0; h < a->heads + (alone ? 0 : 2); h++) {
+        snprintf(name, sizeof name, "head %zu", h);
+        put_words(p, "m", LEFT + (int)h * WIDE + WIDE / 2 + (h >= a->heads ? 8 : 0), y + ROW - 7,
+                  h == a->heads  ? "all heads"
+                  : h > a->heads ? "sum"
+                                 : name);
     }
     y += ROW;
     for (size_t row = 0; row < a->rows; row++, y += ROW) {
+        double sum = 0;
         ablation_row_name(a, row, row_name);
-        put_words(p, "e", LEFT - 10, y + ROW - 7, row_name);
+        row_title(a, row, name);
+        put_words(p, "e", LEFT - 10, y + ROW - 7, name);
         for (size_t h = 0; h < a->heads; h++) {
+            const double change = change_of(a, &each[row * a->heads + h], bleu);
             snprintf(name, sizeof name, "%s%c%zu", row_name, a->decoder ? '.' : ':', h);
-            put_change(p, LEFT + (int)h * WIDE, y, alone ? "only" : "without", name,
-                       change_of(a, &each[row * a->heads + h], bleu), most, bleu);
+            put_change(p, LEFT + (int)h * WIDE, y, alone ? "only" : "without", name, change, most,
+                       bleu);
+            sum += change;
         }
-        if (!alone)
-            put_change(p, LEFT + (int)a->heads * WIDE + 8, y, "without", row_name,
-                       change_of(a, &a->layers[row], bleu), most, bleu);
+        if (alone)
+            continue;
+        put_change(p, LEFT + (int)a->heads * WIDE + 8, y, "without", row_name,
+                   change_of(a, &a->layers[row], bleu), most, bleu);
+        snprintf(name, sizeof name, bleu ? "%+.1f" : "%+.3f", sum);
+        put_words(p, "m", LEFT + (int)(a->heads + 1) * WIDE + WIDE / 2 + 8, y + ROW - 7, name);
     }
-    widen(p, LEFT + (int)(a->heads + 1) * WIDE + 8 + MARGIN);
+    widen(p, LEFT + (int)(a->heads + 2) * WIDE + 8 + MARGIN);
     p->height = y + MARGIN;
 }
 
@@ -229,11 +280,12 @@ static void put_curve(picture *p, const ablation *a, bool bleu)
 
 static void put_ablation(picture *p, const ablation *a)
 {
-    put_grid(p, a, false, a->each, "More loss without a head");
+    put_grid(p, a, false, a->each, "Increase in loss without each head");
     if (a->alone)
-        put_grid(p, a, false, a->alone, "More loss with a head as the only one of its layer");
+        put_grid(p, a, false, a->alone,
+                 "Increase in loss with a head as the only one of its layer");
     if (a->has_bleu)
-        put_grid(p, a, true, a->each, "Change of BLEU without a head");
+        put_grid(p, a, true, a->each, "Change of BLEU without each head");
     if (a->has_bleu && a->alone)
         put_grid(p, a, true, a->alone, "Change of BLEU with a head as the only one of its layer");
     if (a->order)
@@ -296,7 +348,10 @@ static const char page_head[] =
     ":root{color-scheme:light dark}\n"
     "body{font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
     "margin:2rem auto;max-width:60rem;padding:0 1rem}\n"
-    "figure{margin:1rem 0;overflow-x:auto}\n</style>\n</head>\n<body>\n";
+    "figure{margin:1rem 0}svg{max-width:100%;height:auto}\n"
+    "dl{display:grid;grid-template-columns:auto 1fr;gap:.1rem "
+    "1rem}dd{margin:0}dt{font-weight:600}\n"
+    "h2{font-size:1.1rem}\n</style>\n</head>\n<body>\n";
 
 static const char of_statistics[] =
     "<h1>Where the attention of each head goes</h1>\n"
@@ -307,10 +362,60 @@ static const char of_statistics[] =
     "that: 30 % or more of the way to 100 %. Point at a cell to read it.</p>\n";
 
 static const char of_ablation[] =
-    "<h1>What the model loses without a head</h1>\n"
-    "<p>A cell is the change of the loss per token when one head is switched off, the last column "
-    "when all heads of the layer are. Where the heads of a layer cost little one by one and much "
-    "together, they compensate for each other. Point at a cell to read it.</p>\n";
+    "<h1>What the model loses without each head</h1>\n"
+    "<p>A cell is the change of the loss per token when one head is switched off. A row is a "
+    "layer: of the encoder, of the decoder, of cross-attention. <b>all heads</b> is the change "
+    "without all heads of the layer, <b>sum</b> the changes of its heads one by one added up: "
+    "where <b>all heads</b> is larger, the heads compensate for each other. Point at a cell to "
+    "read it.</p>\n";
+
+static void put_explanation(FILE *to, const char *name, const char *meaning)
+{
+    fprintf(to, "<dt>%s</dt><dd>%s</dd>\n", name, meaning);
+}
+
+// The columns of a group that no group before it has by this name, in words.
+static void explain_group(const head_output *o, const mh_head_statistics *s, mh_trace_kind kind,
+                          bool explained[2][MH_PATTERN_COUNT], FILE *to)
+{
+    size_t layers, heads;
+    bool is_picture;
+    mh_head_figures f = mh_head_figures_default();
+    char text[120];
+    if (!mh_head_statistics_size(s, kind, &layers, &heads, &is_picture) ||
+        mh_head_statistics_read(o->arguments->context, s, kind, 0, 0, &f))
+        return;
+    for (const head_column *c = head_columns(kind, is_picture); c->label; c++) {
+        const char *meaning = head_meaning(kind, is_picture, c->pattern);
+        const bool own = kind == MH_TRACE_CROSS && c->pattern <= MH_PATTERN_ITSELF;
+        if (f.queries[c->pattern] == 0 || explained[own][c->pattern])
+            continue;
+        explained[own][c->pattern] = true;
+        if (c->pattern == MH_PATTERN_RARE && mh_head_statistics_rare(s) == 1)
+            snprintf(text, sizeof text, "words that occur once in these texts");
+        else if (c->pattern == MH_PATTERN_RARE)
+            snprintf(text, sizeof text, "words that occur at most %llu times in these texts",
+                     (unsigned long long)mh_head_statistics_rare(s));
+        else
+            snprintf(text, sizeof text, "more than %zu %s away", o->far,
+                     is_picture ? "patches" : "tokens");
+        put_explanation(to, mh_head_pattern_name(kind, c->pattern), meaning ? meaning : text);
+    }
+}
+
+static void put_explanations(const head_output *o, const mh_head_statistics *s, FILE *to)
+{
+    bool explained[2][MH_PATTERN_COUNT] = {{false}};
+    fputs("<h2>The columns, and the names of heads</h2>\n<dl>\n", to);
+    for (int kind = 0; kind < MH_TRACE_KINDS_MAX; kind++)
+        explain_group(o, s, (mh_trace_kind)kind, explained, to);
+    put_explanation(to, "distance",
+                    "the mean distance from the query, of cross-attention from the "
+                    "aligned token, in tokens or patches");
+    put_explanation(to, "broad", "a head that spreads its attention nearly evenly");
+    put_explanation(to, "mixed", "a head for which no column is far above a uniform head");
+    fputs("</dl>\n", to);
+}
 
 static bool put_page(const head_output *o, const mh_head_statistics *s, const ablation *a, FILE *to)
 {
@@ -318,7 +423,10 @@ static bool put_page(const head_output *o, const mh_head_statistics *s, const ab
     fputs(s ? of_statistics : of_ablation, to);
     fputs("<figure>\n", to);
     const bool drawn = draw(o, s, a, to);
-    fputs("</figure>\n</body>\n</html>\n", to);
+    fputs("</figure>\n", to);
+    if (s)
+        put_explanations(o, s, to);
+    fputs("</body>\n</html>\n", to);
     return drawn;
 }
 

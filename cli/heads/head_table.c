@@ -34,6 +34,18 @@ static const struct {
     {MH_PATTERN_COLUMN, "col others of its column", NULL, NULL},
 };
 
+const char *head_meaning(mh_trace_kind kind, bool picture, mh_head_pattern pattern)
+{
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
+        const char *text = kind == MH_TRACE_CROSS && meanings[i].cross ? meanings[i].cross
+                           : picture && meanings[i].picture            ? meanings[i].picture
+                                                                       : meanings[i].self;
+        if (meanings[i].pattern == pattern && text)
+            return strchr(text, ' ') + 1; // after the short name
+    }
+    return NULL;
+}
+
 // A group while it is printed.
 typedef struct table {
     const head_output *o;
@@ -166,13 +178,21 @@ static void put_item(legend *l, const char *text)
     l->column += size + (l->column ? 2 : 0);
 }
 
+// Of one text as of two, so that it is explained once.
+static bool has_one_meaning(mh_head_pattern pattern)
+{
+    return pattern == MH_PATTERN_SAME_TOKEN || pattern == MH_PATTERN_SAME_WORD;
+}
+
 static void put_meanings(legend *l, bool cross)
 {
     for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++) {
         const char *text = cross                               ? meanings[i].cross
                            : l->picture && meanings[i].picture ? meanings[i].picture
                                                                : meanings[i].self;
-        if (text && l->shown[cross][meanings[i].pattern])
+        const bool again =
+            cross && has_one_meaning(meanings[i].pattern) && l->shown[false][meanings[i].pattern];
+        if (text && !again && l->shown[cross][meanings[i].pattern])
             put_item(l, text);
     }
 }
@@ -215,8 +235,8 @@ void print_statistics(const head_output *o, mh_context *context, const mh_head_s
             l.shown[kind == MH_TRACE_CROSS][t.columns[i].pattern] = true;
         l.picture = l.picture || t.picture;
     }
-    printf("%zu %s. A figure is the mean over the queries that have such a key; uniform: what a\n"
-           "head with equal weights would have; * is far above that, see --help.\n",
+    printf("%zu %s. A figure is the mean over the queries that have such a key;\n"
+           "uniform: what a head with equal weights would have; *: far above it, see --help.\n",
            o->texts,
            l.picture       ? o->texts == 1 ? "picture" : "pictures"
            : o->texts == 1 ? "text"

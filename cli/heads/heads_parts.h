@@ -42,6 +42,10 @@ typedef struct head_column {
 } head_column;
 const head_column *head_columns(mh_trace_kind kind, bool picture);
 
+// What a column counts: "the token before"; NULL of rare words and far keys, which depend on the
+// file and on an option.
+const char *head_meaning(mh_trace_kind kind, bool picture, mh_head_pattern pattern);
+
 // The mean distance, in tokens or, of pictures, in patches.
 #define DISTANCE_LABEL "dist"
 

@@ -2,6 +2,7 @@
 // `multihead look`: what the heads of a pretrained model attend to in a text.
 #include "look.h"
 #include "messages.h"
+#include "pretrained/labels.h"
 #include "pretrained/pictures.h"
 #include "report.h"
 #include "terminal.h"
@@ -109,8 +110,8 @@ static void check_look(struct argp_state *state, const look *l)
 {
     view_files_check(state, &l->files[FILE_PAGE]);
     outputs_check(state, l->files, FILE_COUNT, l->link.first ? "--link" : NULL);
-    if (l->arguments.json && !l->link.first)
-        argp_error(state, "--json is for --link; --trace-out writes all weights");
+    if (l->arguments.json && !l->link.first && outputs_wanted(l->files, 0, FILE_COUNT))
+        argp_error(state, "--json is for heads that are printed, not for --page or --trace-out");
 }
 
 static error_t look_parse_option(int key, char *argument, struct argp_state *state)
@@ -172,16 +173,16 @@ static const struct argp look_argp = {
     .options = option_table,
     .parser = look_parse_option,
     .children = children,
-    .args_doc = "-m MODEL TEXT|PICTURE|SOUND [OPTION...]",
+    .args_doc = "[-m MODEL] TEXT|PICTURE|SOUND [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
            "HTML page. Of an encoder-decoder, those of a translation; of Whisper, the "
            "cross-attention of a transcript over 30 seconds of a sound file. Of a model that reads "
            "pictures, a map of the patches of a picture file for each head, and attention rollout, "
            "which follows attention through all layers. A text that is too long for the model is "
-           "an error.\v"
+           "an error. Without -m the model is en-fr, which translates English to French.\v"
            "Examples:\n"
-           "  multihead look -m all-MiniLM-L6-v2 \"The bank approved the loan.\"\n"
+           "  multihead look \"The bank approved the loan.\"\n"
            "  multihead look -m all-MiniLM-L6-v2 \"The cat that I saw ran away\" --link cat,ran\n"
            "  multihead look -m opus-mt-fr-en \"Il fait beau.\" --target \"The weather is fine.\"\n"
            "  multihead look -m vit-base-patch16-224 cat.png --layer 11 --head 3\n"
@@ -361,6 +362,8 @@ static int show_trace(const look *l, const mh_trace *trace)
                                &l->files[FILE_TRACE]);
     if (code == EXIT_DONE && l->link.first)
         code = show_links(l, trace, &shown);
+    if (code == EXIT_DONE && l->arguments.json && !files && !l->link.first)
+        return print_weights_json(trace, &shown);
     if (code != EXIT_DONE || files || l->arguments.json)
         return code;
     if (l->link.first)
@@ -417,6 +420,38 @@ static int look_at_translation(const look *l)
     return code;
 }
 
+// The trace of an input of a classifier, with its labels in a page.
+static int show_classified(const look *l, const mh_model *model, const mh_model_input *encoded,
+                           const bool *disabled, const mh_trace *made)
+{
+    const size_t rows = made->groups[MH_TRACE_ENCODER].weights.shape[2];
+    mh_trace trace = *made;
+    label_list found;
+    if (!(mh_model_describe(model)->abilities & MH_CAN_CLASSIFY) || !l->files[FILE_PAGE].path)
+        return show_named(l, made);
+    mh_model_input input = *encoded;
+    input.disabled_heads = disabled;
+    const mh_status status = labels_predict(l->arguments.context, model, &input, rows, &found);
+    if (status)
+        return complain_texts(&l->arguments, status);
+    trace.labels = found.labels;
+    trace.label_count = found.count;
+    return show_named(l, &trace);
+}
+
+static int show_picture(const look *l, const mh_image *image, const bool *disabled,
+                        const mh_trace *made)
+{
+    const text_arguments *a = &l->arguments;
+    mh_model_pictures *encoded = NULL;
+    const mh_status status = mh_model_encode_pictures(a->context, a->model, image, 1, &encoded);
+    const int code =
+        status ? complain_texts(a, status)
+               : show_classified(l, a->model, mh_model_pictures_input(encoded), disabled, made);
+    mh_model_pictures_free(encoded);
+    return code;
+}
+
 // The pass over a picture; the title is its name without directories.
 static int look_at_picture(const look *l)
 {
@@ -434,7 +469,8 @@ static int look_at_picture(const look *l)
     if (code == EXIT_DONE) {
         const mh_status status =
             mh_model_trace_picture(a->context, a->model, disabled, name, &image, &trace);
-        code = status ? complain_texts(a, status) : show_named(l, mh_model_trace_view(trace));
+        code = status ? complain_texts(a, status)
+                      : show_picture(l, &image, disabled, mh_model_trace_view(trace));
     }
     mh_model_trace_free(trace);
     mh_image_free(a->context, &image);
@@ -516,6 +552,7 @@ static int run_look(int argc, char **argv)
         .files = {[FILE_PAGE] = {.option = "--page"}, [FILE_TRACE] = {.option = "--trace-out"}}};
     l.options.width = 0; // the terminal's
     l.arguments.pictures = true;
+    l.arguments.default_model = "en-fr";
     int code = parse_arguments(&look_argp, argc, argv, &l);
     if (code == EXIT_DONE)
         code = text_arguments_open(&l.arguments);

@@ -6,6 +6,7 @@
 #include "arguments.h"
 
 #include <multihead/pretrained.h>
+#include <multihead/view.h>
 
 // ---- links --------------------------------------------------------------------------------------
 
@@ -65,5 +66,10 @@ void off_add(struct argp_state *state, off_list *list, const char *name);
 // The table (layers, heads) of mh_model_input, NULL if no head is off; free() it. Returns an exit
 // code after reporting a head that the model does not have.
 int off_find(const off_list *list, const mh_model_info *info, bool **disabled);
+
+// ---- weights as JSON ----------------------------------------------------------------------------
+
+// What the heatmaps show, the heads of one layer of one kind of attention, as an object on stdout.
+int print_weights_json(const mh_trace *trace, const mh_view_options *shown);
 
 #endif

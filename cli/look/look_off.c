@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Heads that are off, by name: "0:3", layer and head from 0, or "0", all heads of a layer; see
-// look.h.
+// Heads that are off, by name: "0:3", layer and head from 0, or "0", all heads of a layer; as of a
+// translator also "enc.0.3" or "dec.0.3", as there is one stack only. See look.h.
 #include "look.h"
 #include "messages.h"
 
@@ -11,6 +11,8 @@
 static bool read_off(const char *name, size_t *layer, size_t *head, bool *all)
 {
     enum { MOST_DIGITS = 6 };
+    if (strncmp(name, "enc.", 4) == 0 || strncmp(name, "dec.", 4) == 0)
+        name += 4;
     const size_t first = strspn(name, "0123456789");
     const char *rest = name + first;
     *layer = (size_t)strtoul(name, NULL, 10);

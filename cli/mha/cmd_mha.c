@@ -41,6 +41,7 @@ enum {
     KEY_PER_HEAD,
     KEY_TRACE,
     KEY_VALUES,
+    KEY_TOKEN,
     KEY_NO_TIMES,
     KEY_JSON,
 };
@@ -138,6 +139,9 @@ static const struct argp_option option_table[] = {
     {"values", KEY_VALUES, NULL, 0,
      "also print the values of one token: weights and output of each head, their concatenation, "
      "and the result of the output projection",
+     0},
+    {"token", KEY_TOKEN, "N", 0,
+     "the query whose values are shown, from 0; default: the last one, or with a mask a middle one",
      0},
     {"no-times", KEY_NO_TIMES, NULL, 0, "omit times: two runs print the same", 0},
     {"json", KEY_JSON, NULL, 0, "print the trace, or the presets, as JSON", 0},
@@ -254,6 +258,9 @@ static error_t mha_parse_setting(int key, char *argument, struct argp_state *sta
     case KEY_VALUES:
         m->values = true;
         return 0;
+    case KEY_TOKEN:
+        m->token = (ptrdiff_t)parse_integer(state, "--token", argument, 0, INT32_MAX);
+        return 0;
     case KEY_NO_TIMES:
         m->no_times = true;
         return 0;
@@ -353,6 +360,7 @@ static int run_mha(int argc, char **argv)
 {
     mha m = {
         .common = {.command = &mha_command},
+        .token = -1,
         .config = mh_mha_config_default(),
         .options = mh_mha_options_default(),
         .attention = mh_attention_options_default(),

@@ -28,6 +28,7 @@ enum {
 };
 
 enum { OUTPUT_OUT, OUTPUT_WEIGHTS, OUTPUT_COUNT };
+enum { MHA_HEADS_SHOWN = 16 }; // with their values
 
 typedef struct mha {
     common_options common;
@@ -52,6 +53,10 @@ typedef struct mha {
     mh_causal causal;
     bool seeded, rope_base, per_head, trace, values, json, no_times, list_presets;
     bool heads_given;
+    ptrdiff_t token;  // whose values are shown; -1: not given
+    size_t shown;     // the same, once T is known
+    bool scores_kept; // the scores of that query, if there is a mask
+    float scores[MHA_HEADS_SHOWN][STEPS_VALUES];
     bool shapes; // no other output: print the shapes of output and weights
     array inputs[INPUT_COUNT];
     output outputs[OUTPUT_COUNT];
@@ -129,7 +134,10 @@ void show_module(const mha *m, double seconds, double difference);
 // The shapes of output and weights, if no other output is requested.
 void show_shapes(const mha *m);
 
-// Between the last two: the values of the last query of the first sequence: attention (B, H, T, S),
+// Keeps the masked scores (B, H, T, S) of query m->shown for show_values.
+void keep_scores(mha *m, const mh_tensor *scores);
+
+// Between the last two: the values of query m->shown of the first sequence: attention (B, H, T, S),
 // heads (B, H, T, E), merged (B, T, H E) and out (B, T, D).
 void show_values(const mha *m, const mh_tensor *input, const mh_tensor *attention,
                  const mh_tensor *heads, const mh_tensor *merged, const mh_tensor *out);

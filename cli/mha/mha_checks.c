@@ -72,6 +72,8 @@ static void mha_check_outputs(struct argp_state *state, mha *m)
         argp_error(state, "--per-head is for --weights, which is missing");
     if ((m->values || m->json || m->no_times) && !m->trace)
         argp_error(state, "--values, --no-times and --json are for --trace, which is missing");
+    if (m->token >= 0 && !m->values)
+        argp_error(state, "--token is for --values, which is missing");
     outputs_check_npy(state, m->outputs, OUTPUT_COUNT);
     outputs_check(state, m->outputs, OUTPUT_COUNT, m->trace ? "--trace" : NULL);
 }

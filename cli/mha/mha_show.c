@@ -5,8 +5,7 @@
 #include "mha.h"
 
 #include <math.h>
-
-enum { MOST_HEADS = 16 };
+#include <string.h>
 
 // ---- the steps ----------------------------------------------------------------------------------
 
@@ -26,13 +25,26 @@ static void begin_json(const mha *m)
            parameters * sizeof(float), m->B, m->T, m->S);
 }
 
+// Columns of the widest shape, (3, B, H, T, E) or (B, H, T, S), at least 15.
+static int widest_shape(const mha *m)
+{
+    char text[128];
+    const size_t H = m->config.num_heads, E = m->config.embed_dim / H;
+    const size_t keys = m->S + m->extra, last = keys > E ? keys : E;
+    const size_t length = m->S > m->T ? m->S : m->T;
+    mh_tensor widest = {.rank = 5, .shape = {3, m->B, H, length, last}};
+    const int width = (int)strlen(steps_shape_text(&widest, false, text, sizeof text));
+    return width > 15 ? width : 15;
+}
+
 void show_begin(mha *m)
 {
     const mh_mha_config *c = &m->config;
     const size_t parameters = mh_mha_parameters(m->module)->floats;
     const double bytes = 4.0 * (double)parameters;
     char grouped[64] = "";
-    m->table = (step_table){m->json, m->no_times, 18, 10, 22, 115, NULL};
+    m->table = (step_table){m->json, m->no_times, 18, 10, widest_shape(m), 0, NULL, 0};
+    m->table.line_width = m->table.shape_width + 93; // with the longest formula
     if (m->json) {
         begin_json(m);
         return;
@@ -100,7 +112,7 @@ void show_shapes(const mha *m)
                                                  : "queries, batch, width";
     char shape[128], heads[64] = "";
     if (!m->per_head)
-        snprintf(heads, sizeof heads, "; mean of %zu %s", H, plural(H, "head", "heads"));
+        snprintf(heads, sizeof heads, H == 1 ? "; 1 head" : "; mean of %zu heads", H);
     printf("output   %-22s %s\n", steps_shape_text(out, false, shape, sizeof shape), layout);
     printf("weights  %-22s %s%squeries, keys%s\n",
            steps_shape_text(weights, false, shape, sizeof shape), m->batched ? "batch, " : "",
@@ -109,27 +121,51 @@ void show_shapes(const mha *m)
 
 // ---- values -------------------------------------------------------------------------------------
 
-// The last row of the first sequence of (B, T, width).
-static const float *last_row(const mh_tensor *t)
+// The shown row of the first sequence of (B, T, width).
+static const float *token_row(const mha *m, const mh_tensor *t)
 {
-    return (const float *)t->data + (ptrdiff_t)(t->shape[1] - 1) * t->stride[1];
+    return (const float *)t->data + (ptrdiff_t)m->shown * t->stride[1];
 }
 
-static const float *head_row(const mh_tensor *t, size_t h)
+static const float *head_row(const mha *m, const mh_tensor *t, size_t h)
 {
     return (const float *)t->data + (ptrdiff_t)h * t->stride[1] +
-           (ptrdiff_t)(t->shape[2] - 1) * t->stride[2];
+           (ptrdiff_t)m->shown * t->stride[2];
+}
+
+void keep_scores(mha *m, const mh_tensor *scores)
+{
+    const size_t H = m->config.num_heads, S = scores->shape[3];
+    if (m->B == 0 || m->T == 0)
+        return;
+    m->scores_kept = true;
+    for (size_t h = 0; h < H && h < MHA_HEADS_SHOWN; h++) {
+        const float *row = head_row(m, scores, h);
+        for (size_t j = 0; j < S && j < STEPS_VALUES; j++)
+            m->scores[h][j] = row[(ptrdiff_t)j * scores->stride[3]];
+    }
+}
+
+// What is before the weights of a head: its scores, if keys are masked.
+static void show_head_begin(const mha *m, size_t h, size_t keys)
+{
+    const char *first = m->scores_kept ? "scores" : "weights";
+    if (m->json)
+        printf("%s{\"%s\": ", h ? ", " : "", first);
+    else
+        printf("  head %-3zu %-7s", h, m->scores_kept ? first : "attends");
+    if (!m->scores_kept)
+        return;
+    steps_row(m->json, m->scores[h], 1, keys);
+    printf(m->json ? ", \"weights\": " : "\n           attends");
 }
 
 static void show_heads(const mha *m, const mh_tensor *attention, const mh_tensor *heads)
 {
-    const size_t H = m->config.num_heads, shown = H < MOST_HEADS ? H : MOST_HEADS;
+    const size_t H = m->config.num_heads, shown = H < MHA_HEADS_SHOWN ? H : MHA_HEADS_SHOWN;
     for (size_t h = 0; h < shown; h++) {
-        const float *weights = head_row(attention, h), *heard = head_row(heads, h);
-        if (m->json)
-            printf("%s{\"weights\": ", h ? ", " : "");
-        else
-            printf("  head %-3zu attends", h);
+        const float *weights = head_row(m, attention, h), *heard = head_row(m, heads, h);
+        show_head_begin(m, h, attention->shape[3]);
         steps_row(m->json, weights, attention->stride[3], attention->shape[3]);
         printf(m->json ? ", \"output\": " : "\n           output ");
         steps_row(m->json, heard, heads->stride[3], heads->shape[3]);
@@ -145,7 +181,7 @@ static void show_vector(const mha *m, const char *key, const char *label, const 
         printf(", \"%s\": ", key);
     else
         printf("  %-16s", label);
-    steps_row(m->json, last_row(t), t->stride[2], t->shape[2]);
+    steps_row(m->json, token_row(m, t), t->stride[2], t->shape[2]);
     if (!m->json)
         printf("\n");
 }
@@ -156,9 +192,9 @@ void show_values(const mha *m, const mh_tensor *input, const mh_tensor *attentio
     if (m->B == 0 || m->T == 0)
         return;
     if (m->json)
-        printf(", \"values\": {\"sequence\": 0, \"token\": %zu", m->T - 1);
+        printf(", \"values\": {\"sequence\": 0, \"token\": %zu", m->shown);
     else
-        printf("\nValues of token %zu of sequence 0:\n", m->T - 1);
+        printf("\nValues of token %zu of sequence 0:\n", m->shown);
     show_vector(m, "input", "input", input);
     if (m->json)
         printf(", \"heads\": [");

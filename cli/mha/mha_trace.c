@@ -148,6 +148,8 @@ static int mask_scores(trace *t)
         show_step(m, "mask", "scores", &t->attention, count ? steps_now() - start : (double)NAN,
                   count ? "scores + M: M is -inf where a key is masked"
                         : "none: every query sees every key");
+    if (code == EXIT_DONE && count)
+        keep_scores(m, &t->attention);
     return code;
 }
 
@@ -281,8 +283,13 @@ static int trace_run_module(trace *t)
 int mha_trace(mha *m)
 {
     trace t = {.m = m};
+    const bool masked =
+        m->options.key_padding_mask || m->options.attn_mask || m->causal != MH_CAUSAL_NONE;
+    int code = steps_token(m->token, m->T, masked, &m->shown);
+    if (code != EXIT_DONE)
+        return code;
     show_begin(m);
-    int code = trace_make_heads(&t);
+    code = trace_make_heads(&t);
     if (code == EXIT_DONE)
         code = trace_attend(&t);
     if (code == EXIT_DONE)

@@ -59,7 +59,7 @@ static void add_text(struct argp_state *state, text_arguments *t, const char *te
 
 static void check_text_arguments(struct argp_state *state, const text_arguments *t)
 {
-    if (!t->model_name && !t->no_model)
+    if (!t->model_name && !t->no_model && !t->default_model)
         argp_error(state, "-m is missing, expected the directory or the name of a model");
     if (t->input_path && t->count > 0)
         argp_error(state, "--input: there are texts on the command line already");
@@ -143,6 +143,10 @@ int open_model(const common_options *common, const char *name, const mh_model_op
 
 int text_arguments_open(text_arguments *t)
 {
+    if (!t->model_name && t->default_model) {
+        t->model_name = t->default_model;
+        note("using the model %s; -m chooses another one", t->model_name);
+    }
     int code =
         open_model(&t->common, t->model_name, &t->loading, &t->directory, &t->context, &t->model);
     const mh_model *text = code == EXIT_DONE ? mh_model_text_tower(t->model) : NULL;

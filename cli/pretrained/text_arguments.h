@@ -23,8 +23,9 @@
 
 typedef struct text_arguments {
     common_options common;
-    const char *model_name; // as given with -m
-    const char *input_path; // NULL: standard input, if there are no arguments
+    const char *model_name;    // as given with -m
+    const char *default_model; // without -m, a model that ships; NULL: -m is needed
+    const char *input_path;    // NULL: standard input, if there are no arguments
     mh_model_options loading;
     bool json;
     bool truncate;

@@ -57,3 +57,22 @@ int base64_decode(const char *text, size_t size, unsigned char **bytes, size_t *
     *bytes = NULL;
     return BASE64_INVALID;
 }
+
+char *base64_encode(const void *bytes, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *from = bytes;
+    char *text = malloc((size + 2) / 3 * 4 + 1), *to = text;
+    for (size_t i = 0; text && i < size; i += 3) {
+        const unsigned second = i + 1 < size ? from[i + 1] : 0,
+                       third = i + 2 < size ? from[i + 2] : 0;
+        const unsigned bits = (unsigned)from[i] << 16 | second << 8 | third;
+        *to++ = digits[bits >> 18];
+        *to++ = digits[bits >> 12 & 63];
+        *to++ = i + 1 < size ? digits[bits >> 6 & 63] : '=';
+        *to++ = i + 2 < size ? digits[bits & 63] : '=';
+    }
+    if (text)
+        *to = 0;
+    return text;
+}

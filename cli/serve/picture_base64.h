@@ -11,4 +11,7 @@ enum { BASE64_DONE, BASE64_INVALID, BASE64_MEMORY };
 int base64_decode(const char *text, size_t size, unsigned char **bytes, size_t *count,
                   size_t *position);
 
+// The text of bytes, malloc()ed; NULL if out of memory.
+char *base64_encode(const void *bytes, size_t size);
+
 #endif

@@ -107,6 +107,12 @@ void served_close(served_model *served);
 // "translate", ...
 const char *task_name(served_task task);
 
+// A picture to try, a PGM file as text; the list ends with a name of NULL.
+typedef struct picture_example {
+    const char *name, *file;
+} picture_example;
+extern const picture_example picture_examples[];
+
 // What GET /model answers, malloc()ed; NULL if out of memory.
 char *describe_served_model(const served_model *served);
 
@@ -185,6 +191,7 @@ typedef struct request {
     mh_text text;
     mh_text picture;  // in place of a text: a file in base64
     const char *name; // of the picture, or NULL
+    bool error_200;   // a text or picture that is refused has status 200, not 422
     bool *disabled;   // heads; NULL: none
 } request;
 

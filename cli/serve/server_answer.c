@@ -145,8 +145,8 @@ static answer request_read_heads(const served_model *served, const json_t *list,
     return (answer){0};
 }
 
-// Reads {"text": "...", "disabled_heads": [...]}, or "picture" and perhaps "name" in place of
-// "text". The answer has code 0 if it is valid.
+// Reads {"text": "...", "disabled_heads": [...], "error_status": 200}, or "picture" and perhaps
+// "name" in place of "text". The answer has code 0 if it is valid.
 static answer request_read(const served_model *served, const char *body, size_t size, request *r)
 {
     json_error_t error;
@@ -165,6 +165,7 @@ static answer request_read(const served_model *served, const char *body, size_t 
     *(served->pictures ? &r->picture : &r->text) =
         (mh_text){json_string_value(string), json_string_length(string)};
     r->name = json_string_value(json_object_get(r->json, "name"));
+    r->error_200 = json_integer_value(json_object_get(r->json, "error_status")) == 200;
     return heads ? request_read_heads(served, heads, r) : (answer){0};
 }
 
@@ -177,6 +178,8 @@ answer answer_job(const queue *q, mh_context *context, job *j)
     if (!result.code)
         result =
             (q->served->translator ? answer_translate : answer_look)(q->served, context, &r, j);
+    if (result.code == 422 && r.error_200) // a browser would log 422 as an error of the page
+        result.code = 200;
     request_free(&r);
     return result;
 }

@@ -74,46 +74,21 @@ static mh_status predict_masks(const served_model *s, mh_context *context,
     return status;
 }
 
-static mh_status describe_labels(const served_model *s, mh_context *context, const float *logits,
-                                 json_t *predictions)
-{
-    const size_t labels = mh_model_describe(s->model)->labels;
-    const size_t top = labels < CANDIDATES ? labels : CANDIDATES;
-    int32_t ids[CANDIDATES];
-    double probabilities[CANDIDATES];
-    const mh_status status = labels_rank(context, logits, labels, top, ids, probabilities);
-    if (status)
-        return status;
-    json_t *one = begin_prediction("label", 0);
-    bool added = one != NULL;
-    for (size_t i = 0; i < top && ids[i] >= 0 && added; i++) {
-        char number[40];
-        const char *label = mh_model_label(s->model, (size_t)ids[i]);
-        snprintf(number, sizeof number, "label %d", (int)ids[i]);
-        label = label ? label : number;
-        added = add_candidate(one, (mh_text){label, strlen(label)}, probabilities[i]);
-    }
-    return end_prediction(predictions, one, added);
-}
-
 // `rows`: of the input, tokens or patches.
 static mh_status predict_labels(const served_model *s, mh_context *context,
                                 const mh_model_input *input, size_t rows, json_t *predictions)
 {
-    const mh_model_info *info = mh_model_describe(s->model);
-    float *memory = calloc(rows * info->d_model + info->labels, sizeof *memory);
-    if (!memory)
-        return MH_ERROR_MEMORY;
-    float *logits = memory + rows * info->d_model;
-    mh_tensor hidden = mh_tensor_2d(memory, MH_F32, rows, info->d_model);
-    mh_tensor scores = mh_tensor_2d(logits, MH_F32, 1, info->labels);
-    mh_status status = mh_model_hidden(context, s->model, input, &hidden);
-    if (!status)
-        status = mh_model_classify(context, s->model, input, &hidden, &scores);
-    if (!status)
-        status = describe_labels(s, context, logits, predictions);
-    free(memory);
-    return status;
+    label_list found;
+    const mh_status status = labels_predict(context, s->model, input, rows, &found);
+    if (status)
+        return status;
+    json_t *one = begin_prediction("label", 0);
+    bool added = one != NULL;
+    for (size_t i = 0; i < found.count && added; i++) {
+        const char *label = found.labels[i].text;
+        added = add_candidate(one, (mh_text){label, strlen(label)}, found.labels[i].probability);
+    }
+    return end_prediction(predictions, one, added);
 }
 
 // Adds "embedding", of length 1.

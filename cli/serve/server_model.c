@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // What a page shows before anything is typed: the model's name, its task, its languages, texts to
 // try.
+#include "picture_base64.h"
 #include "server.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { EXAMPLES = 4 };
@@ -58,6 +60,19 @@ static json_t *list_texts(served_task task)
     return list;
 }
 
+// The names of the pictures to try, and their files in base64 by these names.
+static json_t *describe_pictures(void)
+{
+    json_t *names = json_array(), *files = json_object();
+    for (const picture_example *p = picture_examples; p->name; p++) {
+        char *text = base64_encode(p->file, strlen(p->file));
+        json_array_append_new(names, json_string(p->name));
+        json_object_set_new(files, p->name, json_string(text ? text : ""));
+        free(text);
+    }
+    return json_pack("{s:o, s:o}", "examples", names, "pictures", files);
+}
+
 static json_t *describe_translator(const translated_languages *l)
 {
     return json_pack("{s:s*, s:s*, s:o}", "from", mh_language_name(l->source), "to",
@@ -66,10 +81,9 @@ static json_t *describe_translator(const translated_languages *l)
 
 char *describe_served_model(const served_model *s)
 {
-    json_t *json =
-        s->task == TASK_TRANSLATE
-            ? describe_translator(&s->languages)
-            : json_pack("{s:o}", "examples", s->pictures ? json_array() : list_texts(s->task));
+    json_t *json = s->task == TASK_TRANSLATE ? describe_translator(&s->languages)
+                   : s->pictures             ? describe_pictures()
+                                             : json_pack("{s:o}", "examples", list_texts(s->task));
     const bool done =
         json && json_object_set_new(json, "name", json_string(s->name ? s->name : "")) == 0 &&
         json_object_set_new(json, "task", json_string(task_name(s->task))) == 0 &&

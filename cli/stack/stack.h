@@ -23,7 +23,7 @@ enum { MOST_VALUE_ROWS = 96 };
 typedef struct value_row {
     const char *key, *label; // in JSON; for people
     int head;                // -1: none
-    float values[8];
+    float values[STEPS_VALUES];
     size_t count; // of the whole row
 } value_row;
 
@@ -36,6 +36,8 @@ typedef struct stack {
     size_t layers; // 0: a layer by itself, not a stack of layers
     size_t ffn;    // 0: as in the file, or 4 D
     size_t shown_layer;
+    ptrdiff_t token;    // whose values are shown; -1: not given
+    size_t shown_token; // the same, once T is known
     bool causal, not_causal;
     bool trace, values, no_times, json;
     int64_t random[2], random_memory[2]; // B, T and B, S; 0: from files
@@ -87,6 +89,12 @@ int stack_allocate_outputs(stack *s);
 
 // ---- stack_trace.c ------------------------------------------------------------------------------
 
+// Whether self-attention has the causal mask.
+static inline bool stack_is_causal(const stack *s)
+{
+    return s->decoder ? !s->not_causal : s->causal;
+}
+
 // Options of a forward pass.
 mh_transformer_options stack_options(const stack *s);
 
@@ -102,7 +110,7 @@ void stack_show_values(const stack *s);
 void stack_show_fused(const stack *s, double seconds, double difference);
 void stack_show_shapes(const stack *s);
 
-// Adds values of the last token of the first sequence; row is of that token. Ignored once there
+// Adds values of the shown token of the first sequence; row is of that token. Ignored once there
 // are MOST_VALUE_ROWS.
 void stack_save_row(stack *s, const char *key, const char *label, int head, const float *row,
                     ptrdiff_t stride, size_t count);

@@ -103,7 +103,7 @@ static int project_all(stack_steps *t, const attention_words *w, const mh_tensor
 
 static bool is_masked(const stack_steps *t, const attention_words *w)
 {
-    return !w->cross && (t->s->decoder ? !t->s->not_causal : t->s->causal);
+    return !w->cross && stack_is_causal(t->s);
 }
 
 static void mask_causal(mh_tensor *scores)
@@ -115,6 +115,15 @@ static void mask_causal(mh_tensor *scores)
         for (size_t i = 0; i < T; i++, x += S)
             for (size_t j = i + 1; j < S; j++)
                 x[j] = -INFINITY;
+}
+
+// The shown token's row of each head of (B, H, T, n).
+static void save_head_rows(stack_steps *t, const char *key, const char *label, const mh_tensor *m,
+                           size_t i)
+{
+    const float *row = (const float *)m->data + (ptrdiff_t)i * m->stride[1] +
+                       (ptrdiff_t)t->s->shown_token * m->stride[2];
+    stack_save_row(t->s, key, label, (int)i, row, m->stride[3], m->shape[3]);
 }
 
 static int trace_scores(stack_steps *t, const attention_words *w, heads *h)
@@ -135,6 +144,8 @@ static int trace_scores(stack_steps *t, const attention_words *w, heads *h)
         mask_causal(p);
         stack_show_step(t, "  mask", "scores", p, steps_now() - start,
                         "-inf where the key is after the query");
+        for (size_t i = 0; stack_saves(t) && i < s->config.nhead; i++)
+            save_head_rows(t, "scores", "scores", p, i);
     }
     start = steps_now();
     status = mh_softmax(s->context, p, -1, p);
@@ -146,22 +157,11 @@ static int trace_scores(stack_steps *t, const attention_words *w, heads *h)
 static void save_heads(stack_steps *t, const attention_words *w, const heads *h,
                        const mh_tensor *sums)
 {
-    const size_t H = stack_saves(t) ? t->s->config.nhead : 0, last = t->s->T - 1;
+    const size_t H = stack_saves(t) ? t->s->config.nhead : 0;
     for (size_t i = 0; i < H; i++) {
-        const mh_tensor *const both[2] = {&h->attention, sums};
-        for (int j = 0; j < 2; j++) {
-            const mh_tensor *m = both[j];
-            const float *row = (const float *)m->data + (ptrdiff_t)i * m->stride[1] +
-                               (ptrdiff_t)last * m->stride[2];
-            stack_save_row(t->s,
-                           j          ? "head_output"
-                           : w->cross ? "cross_weights"
-                                      : "weights",
-                           j          ? "output"
-                           : w->cross ? "to memory"
-                                      : "attends",
-                           (int)i, row, m->stride[3], m->shape[3]);
-        }
+        save_head_rows(t, w->cross ? "cross_weights" : "weights",
+                       w->cross ? "to memory" : "attends", &h->attention, i);
+        save_head_rows(t, "head_output", "output", sums, i);
     }
 }
 

@@ -182,6 +182,21 @@ static void use_config(stack *s, json_t *config)
         s->config.activation = MH_GELU;
 }
 
+// A published model of a family: its layers are not those of torch.nn, whatever its config.json
+// says.
+static int refuse_family(const stack *s, json_t *config)
+{
+    const char *family = json_string_value(json_object_get(config, "model_type"));
+    if (!family || s->config.nhead)
+        return EXIT_DONE;
+    complain("--model %s: its layers are those of a '%.40s' model, and this command runs those of "
+             "nn.Transformer%s; 'multihead mha -m %s --layer 0 --random 1x8 --trace' shows the "
+             "attention of a "
+             "layer, 'multihead look' what the heads attend to",
+             s->model, family, s->decoder ? "Decoder" : "Encoder", s->model);
+    return EXIT_INPUT;
+}
+
 static int read_directory_config(stack *s, const char *directory)
 {
     char *path = join_path(directory, "config.json"), *text = NULL;
@@ -194,6 +209,7 @@ static int read_directory_config(stack *s, const char *directory)
     if (code == EXIT_DONE && text) {
         json_t *config = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
         use_config(s, config);
+        code = refuse_family(s, config);
         json_decref(config);
     }
     free(text);

@@ -27,6 +27,7 @@ enum {
     KEY_TRACE,
     KEY_LAYER,
     KEY_VALUES,
+    KEY_TOKEN,
     KEY_NO_TIMES,
     KEY_JSON,
 };
@@ -78,6 +79,8 @@ static const struct argp_option option_table[] = {
     {"layer", KEY_LAYER, "N", 0,
      "the layer that --trace shows in full, from 0; the others get a line each. Default: 0", 0},
     {"values", KEY_VALUES, NULL, 0, "also print the values of one token after each step", 0},
+    {"token", KEY_TOKEN, "N", 0,
+     "that token, from 0; default: the last one, or with a causal mask a middle one", 0},
     {"no-times", KEY_NO_TIMES, NULL, 0, "omit times: two runs print the same", 0},
     {"json", KEY_JSON, NULL, 0, "print the trace as JSON", 0},
     {NULL, 0, NULL, 0, NULL, 0},
@@ -154,6 +157,9 @@ static error_t stack_parse_setting(int key, char *argument, struct argp_state *s
     case KEY_VALUES:
         s->values = true;
         return 0;
+    case KEY_TOKEN:
+        s->token = (ptrdiff_t)parse_integer(state, "--token", argument, 0, INT32_MAX);
+        return 0;
     case KEY_NO_TIMES:
         s->no_times = true;
         return 0;
@@ -202,6 +208,8 @@ static void check_stack_options(struct argp_state *state, stack *s)
     if ((s->values || s->json || s->no_times || s->shown_layer) && !s->trace)
         argp_error(state, "--values, --layer, --no-times and --json are for --trace, which is "
                           "missing");
+    if (s->token >= 0 && !s->values)
+        argp_error(state, "--token is for --values, which is missing");
     outputs_check_npy(state, s->outputs, OUTPUT_COUNT);
     outputs_check(state, s->outputs, OUTPUT_COUNT, s->trace ? "--trace" : NULL);
 }
@@ -299,6 +307,7 @@ int stack_run(const command *c, bool decoder, int argc, char **argv)
     stack s = {
         .common = {.command = c},
         .decoder = decoder,
+        .token = -1,
         .config = mh_transformer_config_default(),
         .inputs = {[INPUT_X] = {.option = decoder ? "--tgt" : "--src"},
                    [INPUT_MEMORY] = {.option = "--memory"}},

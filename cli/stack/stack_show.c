@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { VALUES_SHOWN = 6, MOST_HEADS = 16 };
+enum { MOST_HEADS = 16 };
 
 static const char *module_name(const stack *s)
 {
@@ -15,8 +15,6 @@ static const char *module_name(const stack *s)
         return s->layers ? "TransformerDecoder" : "TransformerDecoderLayer";
     return s->layers ? "TransformerEncoder" : "TransformerEncoderLayer";
 }
-
-static bool stack_is_causal(const stack *s) { return s->decoder ? !s->not_causal : s->causal; }
 
 static void begin_stack_json(const stack *s)
 {
@@ -48,7 +46,7 @@ void stack_show_begin(stack *s)
 {
     const mh_transformer_config *c = &s->config;
     const size_t layers = s->layers ? s->layers : 1;
-    s->table = (step_table){s->json, s->no_times, 15, 9, shape_width(s), 0, NULL};
+    s->table = (step_table){s->json, s->no_times, 15, 9, shape_width(s), 0, NULL, 0};
     s->table.line_width = s->table.shape_width + 76; // with the longest formula
     if (s->json) {
         begin_stack_json(s);
@@ -83,7 +81,7 @@ void stack_save_row(stack *s, const char *key, const char *label, int head, cons
         return;
     value_row *r = &s->rows[s->row_count++];
     *r = (value_row){.key = key, .label = label, .head = head, .count = count};
-    for (size_t i = 0; i < count && i < VALUES_SHOWN; i++)
+    for (size_t i = 0; i < count && i < STEPS_VALUES; i++)
         r->values[i] = row[(ptrdiff_t)i * stride];
 }
 
@@ -93,9 +91,9 @@ void stack_show_values(const stack *s)
         return;
     if (s->json)
         printf(", \"values\": {\"sequence\": 0, \"token\": %zu, \"layer\": %zu, \"rows\": [",
-               s->T - 1, s->shown_layer);
+               s->shown_token, s->shown_layer);
     else
-        printf("\nValues of token %zu of sequence 0, layer %zu:\n", s->T - 1, s->shown_layer);
+        printf("\nValues of token %zu of sequence 0, layer %zu:\n", s->shown_token, s->shown_layer);
     for (size_t i = 0; i < s->row_count; i++) {
         const value_row *r = &s->rows[i];
         char label[64], head[24] = "";

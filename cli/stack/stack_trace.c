@@ -62,7 +62,7 @@ void stack_save(stack_steps *t, const char *key, const char *label, const mh_ten
     if (!stack_saves(t))
         return;
     const mh_tensor all = stack_by_batch(t->s, rows, t->s->T);
-    const float *row = (const float *)all.data + (ptrdiff_t)(t->s->T - 1) * all.stride[1];
+    const float *row = (const float *)all.data + (ptrdiff_t)t->s->shown_token * all.stride[1];
     stack_save_row(t->s, key, label, -1, row, all.stride[2], all.shape[2]);
 }
 
@@ -241,7 +241,9 @@ int stack_trace(stack *s)
     mh_tensor kept;
     size_t kept_size = 0;
     kept.data = NULL;
-    int code = run_fused(s, &pass);
+    int code = steps_token(s->token, s->T, stack_is_causal(s), &s->shown_token);
+    if (code == EXIT_DONE)
+        code = run_fused(s, &pass);
     if (code == EXIT_DONE)
         code = array_allocate(s->context, "--trace", MH_F32, 2, t.x.shape, &kept, &kept_size);
     if (code == EXIT_DONE) {

@@ -39,7 +39,7 @@ mh_tensor stack_by_batch(const stack *s, const mh_tensor *rows, size_t length);
 // A step, if this layer's are shown.
 void stack_show_step(stack_steps *t, const char *step, const char *name, const mh_tensor *tensor,
                      double seconds, const char *formula);
-// Whether this layer's values are to be shown: of the last token of the first sequence.
+// Whether this layer's values are to be shown: of the shown token of the first sequence.
 bool stack_saves(const stack_steps *t);
 void stack_save(stack_steps *t, const char *key, const char *label, const mh_tensor *rows);
 

@@ -55,6 +55,19 @@ mh_status steps_weigh(mh_context *context, const mh_tensor *weights, const mh_te
     return multiply_heads(context, weights, v, false, out);
 }
 
+int steps_token(ptrdiff_t given, size_t queries, bool masked, size_t *token)
+{
+    *token = queries == 0 ? 0 : masked ? queries / 2 : queries - 1;
+    if (given < 0)
+        return EXIT_DONE;
+    *token = (size_t)given;
+    if (*token < queries)
+        return EXIT_DONE;
+    complain("--token: found %zu, but there %s %zu, from 0", *token, queries == 1 ? "is" : "are",
+             queries);
+    return EXIT_USAGE;
+}
+
 void steps_draw(const mh_tensor *t, uint64_t seed)
 {
     const size_t count = mh_tensor_count(t);

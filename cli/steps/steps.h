@@ -21,6 +21,10 @@ mh_status steps_scores(mh_context *context, const mh_tensor *q, const mh_tensor 
 mh_status steps_weigh(mh_context *context, const mh_tensor *weights, const mh_tensor *v,
                       const mh_tensor *out);
 
+// Which query's values are shown: `given`, or if it is negative, the last one, but a middle one if
+// there is a mask: of a causal mask the last query sees every key. An exit code.
+int steps_token(ptrdiff_t given, size_t queries, bool masked, size_t *token);
+
 // Standard normal values, a function of the seed; t is contiguous f32.
 void steps_draw(const mh_tensor *t, uint64_t seed);
 
@@ -38,19 +42,24 @@ typedef struct step_table {
     bool json, no_times;
     int step_width, tensor_width, shape_width, line_width; // columns; of the longest line
     const char *shown_step;                                // the last one, NULL: none yet
+    size_t width;                                          // of the terminal, 0: not known
 } step_table;
 
 // "(30, 5, 1024)", in JSON "[30, 5, 1024]".
 const char *steps_shape_text(const mh_tensor *t, bool json, char *text, size_t size);
 const char *steps_time_text(double seconds, char *text, size_t size);
 
-void steps_head(const step_table *table); // of the columns
+// The names of the columns. Times are left out if the longest line would be wider than the
+// terminal.
+void steps_head(step_table *table);
 
 // seconds < 0: a view of the same memory, nothing was computed; NAN: nothing happened. The name of
-// a step that shows several tensors is printed once. A line that is wider than the terminal is
-// divided before its formula.
+// a step that shows several tensors is printed once. A line that is still wider than the terminal
+// is divided before its formula.
 void steps_line(step_table *table, const char *step, const char *name, const mh_tensor *tensor,
                 double seconds, const char *formula);
+
+enum { STEPS_VALUES = 6 }; // of a row that are shown
 
 // The first values of a row of `count`, in JSON as a list.
 void steps_row(bool json, const float *row, ptrdiff_t stride, size_t count);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIME_WIDTH = 10, MOST_SHOWN = 6 };
+enum { TIME_WIDTH = 10 };
 
 const char *steps_shape_text(const mh_tensor *t, bool json, char *text, size_t size)
 {
@@ -36,20 +36,21 @@ const char *steps_time_text(double seconds, char *text, size_t size)
     return text;
 }
 
-// Whether the longest line exceeds the terminal: the formula then gets its own line.
-static bool is_narrow(const step_table *t)
+static int prefix_width(const step_table *t)
 {
-    const size_t longest = (size_t)t->line_width - (t->no_times ? TIME_WIDTH + 1 : 0);
-    return isatty(STDOUT_FILENO) && terminal_width(STDOUT_FILENO) < longest;
+    return t->step_width + t->tensor_width + t->shape_width + 3 +
+           (t->no_times ? 0 : TIME_WIDTH + 1);
 }
 
-void steps_head(const step_table *t)
+void steps_head(step_table *t)
 {
     if (t->json)
         return;
-    printf("%-*s %-*s %-*s %s%s\n", t->step_width, "step", t->tensor_width, "tensor",
-           t->shape_width, "shape", t->no_times ? "" : "time       ",
-           is_narrow(t) ? "" : "what happens");
+    t->width = terminal_columns(STDOUT_FILENO);
+    if (t->width > 0 && t->width < (size_t)t->line_width)
+        t->no_times = true;
+    printf("%-*s %-*s %-*s %swhat happens\n", t->step_width, "step", t->tensor_width, "tensor",
+           t->shape_width, "shape", t->no_times ? "" : "time       ");
 }
 
 void steps_line(step_table *t, const char *step, const char *name, const mh_tensor *tensor,
@@ -67,17 +68,18 @@ void steps_line(step_table *t, const char *step, const char *name, const mh_tens
         printf("\"view\": %s}", seconds < 0 ? "true" : "false");
         return;
     }
-    printf("%-*s %-*s %-*s ", t->step_width, again ? "" : step, t->tensor_width, name,
-           t->shape_width, shape);
+    const bool narrow = t->width > 0 && (size_t)prefix_width(t) + strlen(formula) > t->width;
+    printf("%-*s %-*s %-*s", t->step_width, again ? "" : step, t->tensor_width, name,
+           narrow && t->no_times ? 0 : t->shape_width, shape);
     if (!t->no_times)
-        printf("%-*s ", TIME_WIDTH, steps_time_text(seconds, time, sizeof time));
-    printf(is_narrow(t) ? "\n    %s\n" : "%s\n", formula);
+        printf(" %-*s", TIME_WIDTH, steps_time_text(seconds, time, sizeof time));
+    printf(narrow ? "\n    %s\n" : " %s\n", formula);
     fflush(stdout);
 }
 
 void steps_row(bool json, const float *row, ptrdiff_t stride, size_t count)
 {
-    const size_t shown = count < MOST_SHOWN ? count : MOST_SHOWN;
+    const size_t shown = count < STEPS_VALUES ? count : STEPS_VALUES;
     printf(json ? "[" : "");
     for (size_t i = 0; i < shown; i++) {
         const double x = (double)row[(ptrdiff_t)i * stride];

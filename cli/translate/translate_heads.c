@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Heads by name, "enc.2.3": which attention, which layer, which head, from 0, or "enc.2", all heads
-// of a layer; see translate.h.
+// of a layer. "2:3" alone is of cross-attention, which 'multihead look' shows first. See
+// translate.h.
 #include "messages.h"
 #include "translate.h"
 
@@ -27,18 +28,28 @@ static bool head_read_size(const char **text, size_t *value)
     return true;
 }
 
+// "2.3" or "2:3", or "2" for all heads of a layer.
+static bool read_place(const char *at, head *h)
+{
+    if (!head_read_size(&at, &h->layer))
+        return false;
+    h->all = !*at;
+    if (h->all)
+        return true;
+    return (*at == '.' || *at == ':') && (at++, head_read_size(&at, &h->number)) && !*at;
+}
+
 static bool read_head(const char *name, head *h)
 {
-    *h = (head){0};
+    *h = (head){.kind = CROSS};
+    if (*name >= '0' && *name <= '9')
+        return read_place(name, h);
     for (h->kind = 0; h->kind < KINDS; h->kind++) {
         const size_t length = strlen(kinds[h->kind]);
         const char *at = name + length;
         if (strncmp(name, kinds[h->kind], length) != 0 || *at++ != '.')
             continue;
-        if (!head_read_size(&at, &h->layer))
-            return false;
-        h->all = !*at;
-        return h->all || (*at++ == '.' && head_read_size(&at, &h->number) && !*at);
+        return read_place(at, h);
     }
     return false;
 }

@@ -52,9 +52,8 @@ static const struct argp_option option_table[] = {
     {"top-logprobs", KEY_TOP_LOGPROBS, "N", 0,
      "with --target and --json: also the N likeliest tokens in place of each of its tokens", 0},
     {"disable-head", KEY_DISABLE, "HEAD", 0,
-     "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; enc.2 is all heads "
-     "of "
-     "a layer; may be given several times",
+     "switch a head off: enc.2.3, dec.1.0 or cross.0.3, layer and head from 0; 0:3 is cross.0.3, "
+     "enc.2 all heads of a layer; may be given several times",
      0},
     {NULL, 0, NULL, 0, "What to print", 3},
     {"output", 'o', "FILE", 0, "write to a file, atomically; - is standard output", 0},

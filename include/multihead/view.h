@@ -85,6 +85,12 @@ typedef struct mh_trace_hypothesis {
     double score;
 } mh_trace_hypothesis;
 
+// A label of a classifier.
+typedef struct mh_trace_label {
+    const char *text; // borrowed
+    double probability;
+} mh_trace_label;
+
 enum { MH_TRACE_PICTURE_SIDE_MAX = 1024 }; // pixels
 
 // The picture that a model read. Its patches, row by row, are the last tokens of MH_TRACE_ENCODER;
@@ -108,6 +114,9 @@ typedef struct mh_trace {
     const mh_trace_hypothesis *hypotheses;     // (hypothesis_count), best first
     size_t hypothesis_count;
     mh_trace_picture picture;
+    const mh_trace_label *labels; // (label_count), best first: what a classifier says of the input
+    size_t label_count;
+    const char *continuation; // what a causal model wrote after the title; NULL: nothing
 } mh_trace;
 
 static inline mh_trace mh_trace_default(void)

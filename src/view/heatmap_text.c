@@ -48,11 +48,21 @@ typedef struct drawing {
 
 // ---- labels -------------------------------------------------------------------------------------
 
+// Text without the mark of a space before it: U+2581, or GPT-2's U+0120. A mark alone stays.
+static const char *without_mark(const char *text)
+{
+    static const char *const marks[] = {"\xE2\x96\x81", "\xC4\xA0"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(text, marks[i], strlen(marks[i])) == 0 && text[strlen(marks[i])])
+            return text + strlen(marks[i]);
+    return text;
+}
+
 // A token's text, or its index if there are no tokens.
 static const char *label(mh_trace_tokens tokens, size_t i, char number[24])
 {
     if (i < tokens.count)
-        return tokens.text[i];
+        return without_mark(tokens.text[i]);
     snprintf(number, 24, "%zu", i);
     return number;
 }

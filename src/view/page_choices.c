@@ -44,19 +44,35 @@ json_t *mh_page_choices(mh_context *context, const mh_trace *trace)
     return NULL;
 }
 
+// Appends {"text": text, name: value}; NULL, and no list any more, if out of memory.
+static json_t *append_valued(mh_context *context, json_t *list, const char *text, const char *name,
+                             double value)
+{
+    json_t *one = json_object();
+    const bool done = json_object_set_new(one, "text", mh_json_text(context, text)) == 0 &&
+                      json_object_set_new(one, name, json_real(value)) == 0;
+    if (json_array_append(list, done ? one : NULL) != 0) {
+        json_decref(list);
+        list = NULL;
+    }
+    json_decref(one);
+    return list;
+}
+
 json_t *mh_page_hypotheses(mh_context *context, const mh_trace *trace)
 {
     json_t *list = json_array();
-    for (size_t i = 0; list != NULL && i < trace->hypothesis_count; i++) {
-        json_t *one = json_object();
-        const mh_trace_hypothesis *h = &trace->hypotheses[i];
-        const bool done = json_object_set_new(one, "text", mh_json_text(context, h->text)) == 0 &&
-                          json_object_set_new(one, "score", json_real(h->score)) == 0;
-        if (json_array_append(list, done ? one : NULL) != 0) {
-            json_decref(list);
-            list = NULL;
-        }
-        json_decref(one);
-    }
+    for (size_t i = 0; list != NULL && i < trace->hypothesis_count; i++)
+        list = append_valued(context, list, trace->hypotheses[i].text, "score",
+                             trace->hypotheses[i].score);
+    return list;
+}
+
+json_t *mh_page_labels(mh_context *context, const mh_trace *trace)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list != NULL && i < trace->label_count; i++)
+        list = append_valued(context, list, trace->labels[i].text, "probability",
+                             trace->labels[i].probability);
     return list;
 }

@@ -243,7 +243,10 @@ static json_t *page_describe(const job *j, const mh_view_options *options, mh_tr
         (trace->choices.count == 0 ||
          page_set(root, "choices", mh_page_choices(j->context, trace))) &&
         (trace->hypothesis_count == 0 ||
-         page_set(root, "hypotheses", mh_page_hypotheses(j->context, trace)));
+         page_set(root, "hypotheses", mh_page_hypotheses(j->context, trace))) &&
+        (trace->label_count == 0 || page_set(root, "labels", mh_page_labels(j->context, trace))) &&
+        (trace->continuation == NULL ||
+         page_set(root, "continuation", mh_json_text(j->context, trace->continuation)));
     for (int kind = 0; done && kind < MH_TRACE_KINDS; kind++)
         if (mh_trace_has(trace, kind))
             done = describe_group(j, groups, (mh_trace_kind)kind, &chunk);

@@ -26,8 +26,9 @@ typedef struct mh_page_sink {
 mh_status mh_page_data(const mh_view_options *options, const mh_trace *trace,
                        const mh_page_sink *sink, mh_appender *to);
 
-// Members of the description; NULL if out of memory. Probabilities are in millionths.
+// Members of the description; NULL if out of memory. Those of choices are in millionths.
 json_t *mh_page_choices(mh_context *context, const mh_trace *trace);    // {count, tokens, ...}
 json_t *mh_page_hypotheses(mh_context *context, const mh_trace *trace); // [{text, score}, ...]
+json_t *mh_page_labels(mh_context *context, const mh_trace *trace);     // [{text, probability}]
 
 #endif

@@ -314,6 +314,18 @@ static mh_status check_hypotheses(mh_context *context, const mh_trace *trace)
     return MH_OK;
 }
 
+static mh_status check_labels(mh_context *context, const mh_trace *trace)
+{
+    if (trace->label_count > 0 && !trace->labels)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "labels: found NULL, expected %zu",
+                       trace->label_count);
+    for (size_t i = 0; i < trace->label_count; i++)
+        if (!trace->labels[i].text || !isfinite(trace->labels[i].probability))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "labels[%zu]: expected a text and a finite probability", i);
+    return MH_OK;
+}
+
 // ---- the picture --------------------------------------------------------------------------------
 
 mh_status mh_trace_check_picture(mh_context *context, const mh_trace *trace)
@@ -360,6 +372,8 @@ mh_status mh_trace_read(mh_context *context, const mh_trace *given, bool warn, m
         status = check_choices(context, trace);
     if (status == MH_OK)
         status = check_hypotheses(context, trace);
+    if (status == MH_OK)
+        status = check_labels(context, trace);
     for (int kind = 0; kind < MH_TRACE_KINDS && status == MH_OK; kind++) {
         const mh_trace_group *g = &trace->groups[kind];
         if (g->weights.data != NULL) {

@@ -5,6 +5,13 @@ trace="--trace --isa scalar"
 run multihead attend --random 1x2x3x4 $trace
 run multihead attend --random 2x8x32x64 --scale 1 $trace
 run multihead attend --random 3x1 $trace
+# a middle query where there is a mask: the last one sees every key. Or any
+run multihead attend --random 6x4 --causal $trace
+multihead attend --random 6x4 --causal $trace --token 1 | grep -A 1 -E '^(Below|mask|softmax)'
+multihead attend --random 6x4 --window=1,1 $trace --token 5 | grep -A 1 -E '^(mask|softmax)'
+run multihead attend --random 6x4 $trace --token 6
+run multihead attend --random 6x4 --token 1
+COLUMNS=60 multihead attend --random 3x4 $trace | sed -n '/^step/,/^softmax/p'
 # nothing else asked for: the shapes
 run multihead attend --random 2x4x10x8
 run multihead attend --random 10,8

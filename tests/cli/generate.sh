@@ -164,7 +164,8 @@ run multihead generate -m tiny $scalar --input long
 run multihead generate -m tiny $scalar --chat --template chatml --beam 2 --input long
 
 # What is refused
-run multihead generate "The"
+multihead generate -n 1 "The" 2>&1 >/dev/null # the model that ships
+multihead generate -q -n 1 "The" 2>&1 >/dev/null
 run multihead generate -m tiny -n 0 "The"
 run multihead generate -m tiny --temperature -1 "The"
 run multihead generate -m tiny --temperature nan "The"

@@ -28,6 +28,9 @@ multihead heads -m fr-en --threads 2 --input two.tsv --alone --bleu --curve --js
 check_json texts tokens loss_of loss bleu without_head alone without_layer curve <one.json
 multihead heads -m fr-en --input two.tsv --ablate --svg off.svg --page off.html
 grep -c '<rect' off.svg
+grep -oE '>(head [01]|all heads|sum|encoder 0|cross 1|Increase[^<]*)<' off.html
+multihead heads -m fr-en --input two.tsv --page where.html
+grep -oE '>((en|de)coder self-attention|cross-attention|previous|punctuation|distance)<|<d[td]>[^<]*' where.html
 grep -c '<title>' off.html
 
 # A causal model, a masked one, and one that predicts nothing

@@ -79,8 +79,13 @@ run multihead look -m tiny --link cat "The cat"
 run multihead look -m tiny --link ,cat "The cat"
 run multihead look -m tiny --disable-head 2:0 "The cat"
 run multihead look -m tiny --disable-head 0:4 "The cat"
-run multihead look -m tiny --disable-head enc.0 "The cat"
-run multihead look -m tiny --json "The cat"
+multihead look -m tiny --disable-head 0:1 "The cat" >colon.txt
+multihead look -m tiny --disable-head enc.0.1 "The cat" | cmp - colon.txt && echo "enc.0.1 is 0:1"
+run multihead look -m tiny --disable-head both.0 "The cat"
+multihead look "The cat" --page page.html # the model that ships
+multihead look -m tiny --json "The cat" | check_json
+multihead look -m tiny --json --layer 0 --head 2 "The cat" | sed -E 's/(0\.[0-9]{4})[0-9]*/\1/g'
+run multihead look -m tiny --json --page page.html "The cat"
 run multihead look -m tiny "The cat" "sat"
 run multihead look -m tiny </dev/null
 run multihead look -m tiny --page p.png "The cat"

@@ -10,6 +10,17 @@ run multihead mha --embed-dim 512 --heads 1 --random 32x10 $trace
 run multihead mha --embed-dim 12 --heads 3 --random 2x4 --causal top-left --seed 7 $trace --values
 run multihead mha --embed-dim 8 --heads 2 --kdim 3 --vdim 4 --random 2x3 $trace
 run multihead mha --embed-dim 4 --heads 1 --random 1x1 $trace
+# masked scores are shown, of a middle query or of any
+values() { multihead mha --embed-dim 4 --heads 2 --random 1x5 $trace --values "$@" | sed -n '/^Values/,/^$/p'; }
+values --causal
+values --causal --token 0
+values --token 1
+run multihead mha --embed-dim 4 --heads 2 --random 1x5 $trace --values --token 5
+run multihead mha --embed-dim 4 --heads 2 --random 1x5 $trace --token 1
+multihead mha --embed-dim 4 --heads 2 --random 1x5 --causal --trace --values --json | check_json
+# times are left out first where lines are too wide, then lines are divided
+COLUMNS=100 multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --isa scalar | sed -n '/^step/,/^scores/p'
+COLUMNS=80 multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --isa scalar | sed -n '/^step/,/^output/p'
 # nothing else asked for: the shapes
 run multihead mha --embed-dim 512 --heads 8 --random 32x10
 run multihead mha --embed-dim 512 --heads 8 --random 32,10 --batch-first --per-head

@@ -15,7 +15,7 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 export PATH
 export LC_ALL=C
-unset MH_ISA MULTIHEAD_MODELS HF_HOME NO_COLOR ARGP_HELP_FMT
+unset COLUMNS MH_ISA MULTIHEAD_MODELS HF_HOME NO_COLOR ARGP_HELP_FMT
 
 run() {
     echo "\$ $*"

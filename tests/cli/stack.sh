@@ -7,6 +7,12 @@ small="--d-model 4 --nhead 2"
 # d_model 4 and two heads in numbers
 run multihead encoder $small --random 1x3 $trace --values
 run multihead decoder $small --random 1x3 --memory 1x5 $trace --values
+# a middle token if there is a causal mask, with its masked scores; or any; on one screen
+multihead encoder $small --causal $trace --values | sed -n '/^Values/,/^$/p'
+multihead encoder $small --causal $trace --values --token 4 | grep -E 'Values|scores|attends'
+run multihead decoder $small --random 1x3 $trace --values --token 3
+run multihead decoder $small --random 1x3 $trace --token 1
+COLUMNS=80 multihead encoder $small --trace --values | awk 'length > 80 { print "too wide: " $0 } END { print NR <= 40 ? "fits" : NR }'
 # stacks, pre-norm, GPT's causal rule, one layer of several in full
 run multihead encoder --d-model 512 --nhead 8 --layers 2 --ffn 1024 --random 32x10 $trace
 run multihead encoder $small --layers 3 --norm-first --final-norm --causal --activation gelu --random 2x4 $trace --layer 1
@@ -95,3 +101,6 @@ make_npy cut.safetensors self_attn.in_proj_weight f32 6x2 $zeros $zeros $zeros
 run multihead encoder -m cut.safetensors --nhead 1
 make_npy odd.safetensors self_attn.in_proj_weight f32 6x2 $zeros $zeros $zeros + linear1.weight f32 3x2 $zeros 0 0
 run multihead encoder -m odd.safetensors --nhead 1
+
+# a published model: the family, and what shows its attention
+run multihead encoder -m en-lm

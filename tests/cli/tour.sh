@@ -22,7 +22,7 @@ stop "5 the same with one head"
 multihead mha --embed-dim 512 --heads 1 --random 32x10 $trace | grep "1 head "
 stop "6 (30, 5, 1024) to 512, with shapes"
 multihead mha --input-dim 1024 --embed-dim 512 --heads 8 --qkv interleaved --random 30x5 $trace |
-    sed -n '/^step/,/^output/p' | cut -c 1-50
+    sed -n '/^step/,/^output/p' | cut -c 1-45
 stop "7, 8 weights of each head; the names that tutorials give to parameters"
 make_npy tutorial.safetensors W_q.weight f32 2x2 1 0 0 1 + W_k.weight f32 2x2 1 0 0 1 + \
     W_v.weight f32 2x2 1 0 0 1 + W_o.weight f32 2x2 1 0 0 1
@@ -57,6 +57,13 @@ stop "15 what heads attend to over many sentences; 18 why several heads, measure
 printf 'The cat that I saw yesterday ran away.\nThe bank approved the loan yesterday.\n' >text.txt
 multihead heads -m en-fr --input text.txt --isa scalar | grep "^0.1 .*next"
 multihead heads --compare 1,4 --steps 100 --isa scalar
+stop "17 how much each head is missed, in numbers and as a picture"
+printf '%s\t%s\n' "The cat that I saw yesterday ran away." "Le chat que j'ai vu hier s'est enfui." \
+    "The bank approved the loan yesterday." "La banque a approuvé le prêt hier." >pairs.tsv
+multihead heads -m en-fr --input pairs.tsv --ablate --isa scalar --threads 1 | sed -n 3,5p
+multihead heads -m en-fr --input pairs.tsv --ablate --isa scalar --svg ablation.svg
+grep -o '>Increase[^<]*' ablation.svg
+multihead heads -m en-lm --input text.txt --ablate --isa scalar | grep -c '^loss'
 stop "19 sizes of known models"
 for preset in BERT-Base bert_base bert-large gpt-2 GPT2-large gpt3 ViT-B/16 whisper-tiny; do
     echo "$preset: $(multihead info --preset $preset | sed -n '1s/^model *//p')"

@@ -39,3 +39,10 @@ multihead translate -m model --show-attention $long 2>&1 >/dev/null
 run multihead translate -m model --layer 1 le chat
 run multihead translate -m model $scalar --show-attention --max-length-factor 0 --width 20 "chat"
 run multihead translate -m model --width 40 chat
+
+# names of heads as 'look' has them
+translate="multihead translate -m model --dtype f32 --isa scalar --scores"
+$translate --disable-head cross.1.2 "le chat" >dots.txt
+for name in cross.1:2 1:2 1.2; do
+    $translate --disable-head $name "le chat" | cmp - dots.txt && echo "$name is cross.1.2"
+done

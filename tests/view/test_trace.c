@@ -298,6 +298,17 @@ static void test_choices(void **state)
     hypotheses[1].score = INFINITY, refused(&t, "hypotheses[1]"), hypotheses[1].score = -1;
     hypotheses[0].text = NULL, refused(&t, "hypotheses[0]");
     t.hypotheses = NULL, refused(&t, "hypotheses: found NULL, expected 2");
+    t.hypothesis_count = 0;
+    mh_trace_label labels[] = {{"a \"b\"", 0.75}, {"c", 0.25}};
+    t.labels = labels, t.label_count = 2, t.continuation = "and on";
+    assert_int_equal(mh_view_data(context, NULL, &t, &json), MH_OK);
+    assert_non_null(
+        strstr(json.data, "\"labels\":[{\"text\":\"a \\\"b\\\"\",\"probability\":0.75},"));
+    assert_non_null(strstr(json.data, "\"continuation\":\"and on\""));
+    mh_buffer_free(context, &json);
+    labels[1].probability = NAN, refused(&t, "labels[1]"), labels[1].probability = 0;
+    labels[0].text = NULL, refused(&t, "labels[0]");
+    t.labels = NULL, refused(&t, "labels: found NULL, expected 2");
 }
 
 static void test_sums(void **state)
