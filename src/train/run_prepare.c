@@ -4,6 +4,7 @@
 #include "train/run_ranks.h"
 
 #include "support/grow.h"
+#include "support/list_directory.h"
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
 #include "train/format_number.h"
@@ -136,17 +137,46 @@ static mh_status run_prepare_check_options(mh_context *context, const mh_train_o
     return check_durations(context, o);
 }
 
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t size = strlen(name), length = strlen(ending);
+    return size >= length && !strcmp(name + size - length, ending);
+}
+
+// Whether a file is part of a model, in any of its formats.
+static bool is_of_model(const char *name)
+{
+    return !strcmp(name, "config.json") || strstr(name, ".safetensors") || ends_in(name, ".bin") ||
+           ends_in(name, ".gguf") || ends_in(name, ".pt");
+}
+
+static mh_status refuse_model(mh_run *run)
+{
+    mh_listing files;
+    const char *directory = run->options->directory;
+    mh_status status = mh_list_directory(run->context, directory, &files);
+    for (size_t i = 0; i < files.count && !status; i++)
+        if (is_of_model(files.names[i]))
+            status = mh_fail(run->context, MH_ERROR_FILE,
+                             "%.700s: has a model (%.100s) but is not a training run; training "
+                             "would replace it",
+                             directory, files.names[i]);
+    mh_listing_free(run->context, &files);
+    return status;
+}
+
 static mh_status open_directory(mh_run *run)
 {
-    MH_TRY(mh_directory_open(run->context, run->options->directory, &run->directory));
+    const mh_train_options *o = run->options;
+    MH_TRY(mh_directory_open(run->context, o->directory, &run->directory));
+    if (o->init && mh_directory_is_at(&run->directory, o->init))
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "init: found %.700s, the directory of the run: expected another one",
+                       o->init);
     run->resumed = mh_directory_has(&run->directory, MH_CHECKPOINT_NAME);
     // A run that was killed before its first checkpoint has a log.
-    if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
-        !mh_directory_has(&run->directory, MH_LOG_NAME))
-        return mh_fail(run->context, MH_ERROR_FILE,
-                       "%.700s: has a model but is not a training run; training would replace it",
-                       run->options->directory);
-    return MH_OK;
+    return run->resumed || mh_directory_has(&run->directory, MH_LOG_NAME) ? MH_OK
+                                                                          : refuse_model(run);
 }
 
 mh_status mh_run_check_directory(mh_run *run)
@@ -369,14 +399,22 @@ mh_status mh_run_allocate(mh_run *run)
     return mh_loss_memory_create(run->context, &run->memory);
 }
 
+// The log comes first: by it, the model of a run that is killed here is known to be a run's.
+static mh_status begin(mh_run *run)
+{
+    MH_TRY(mh_run_check_directory(run));
+    MH_TRY(mh_run_log_open(run->context, run->options->directory, 0, &run->log));
+    const mh_status status = run->task->begin(run);
+    if (status && run->directory.made && !mh_directory_has(&run->directory, "config.json"))
+        remove(run->log.path);
+    return status;
+}
+
 static mh_status begin_or_load(mh_run *run)
 {
-    const mh_train_options *o = run->options;
-    if (run->resumed)
-        return mh_checkpoint_load(run->context, o->directory, &run->settings, &run->progress,
-                                  &run->arrays);
-    MH_TRY(mh_run_check_directory(run));
-    return run->task->begin(run);
+    return run->resumed ? mh_checkpoint_load(run->context, run->options->directory, &run->settings,
+                                             &run->progress, &run->arrays)
+                        : begin(run);
 }
 
 static void run_prepare_describe(mh_run *run, size_t bad_lines)

@@ -300,9 +300,10 @@ static mh_status prepare(mh_run *run, mh_train_result *result)
     result->finished = over(run) && !run->progress.pending;
     MH_TRY(mh_run_plan_epoch(run));
     MH_TRY(check_progress(run));
-    return result->finished ? MH_OK
-                            : mh_run_log_open(run->context, run->options->directory,
-                                              run->progress.update, &run->log);
+    return result->finished || !run->resumed // a new run has opened its log
+               ? MH_OK
+               : mh_run_log_open(run->context, run->options->directory, run->progress.update,
+                                 &run->log);
 }
 
 // The leader ends the run on all ranks, with its own error unless that is theirs, too.

@@ -486,19 +486,44 @@ static void test_arguments(void **state)
     mh_context_free(context);
 }
 
+// Of any format, as only the run that wrote a model may replace it.
 static void test_model_is_not_replaced(void **state)
 {
     (void)state;
-    char directory[96], path[128];
+    static const char *const files[] = {"model.safetensors", "model-00001-of-00002.safetensors",
+                                        "config.json",       "pytorch_model.bin",
+                                        "small.gguf",        "tiny.pt"};
+    char directory[96], path[128], message[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("model", directory));
     mh_train_result result = mh_train_result_default();
-    snprintf(path, sizeof path, "%s/model.safetensors", directory);
     assert_int_equal(mkdir(directory, 0777), 0);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fclose(file);
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "not a training run");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+        snprintf(message, sizeof message, "has a model (%s) but is not a training run", files[i]);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, message);
+        assert_int_equal(remove(path), 0);
+    }
+    mh_context_free(context);
+}
+
+static void test_run_does_not_start_from_itself(void **state)
+{
+    (void)state;
+    char link[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, reference);
+    mh_train_result result = mh_train_result_default();
+    snprintf(link, sizeof link, "%s-link", reference);
+    assert_int_equal(symlink(reference, link), 0);
+    o.model = NULL;
+    o.init = link;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT,
+                 "the directory of the run: expected another one");
+    assert_int_equal(remove(link), 0);
     mh_context_free(context);
 }
 
@@ -757,6 +782,7 @@ int main(void)
         cmocka_unit_test(test_other_settings),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_model_is_not_replaced),
+        cmocka_unit_test(test_run_does_not_start_from_itself),
         cmocka_unit_test(test_directory_is_locked),
         cmocka_unit_test(test_nothing_is_inherited),
         cmocka_unit_test(test_diverged),
