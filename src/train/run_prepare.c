@@ -256,17 +256,52 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
-// The last part of the directory's name, which may have moved with all before it.
+typedef struct path_part {
+    const char *begin, *end;
+} path_part;
+
+// The last part of the path that ends at `end`.
+static path_part last_part(const char *path, const char *end)
+{
+    while (end - path > 1 && end[-1] == '/')
+        end--;
+    const char *begin = end;
+    while (begin > path && begin[-1] != '/')
+        begin--;
+    return (path_part){begin, end};
+}
+
+static bool is_part(path_part p, const char *text)
+{
+    return (size_t)(p.end - p.begin) == strlen(text) && !strncmp(p.begin, text, strlen(text));
+}
+
+static bool begins_with(path_part p, const char *text)
+{
+    return (size_t)(p.end - p.begin) >= strlen(text) && !strncmp(p.begin, text, strlen(text));
+}
+
+// The last part of the model's name: the directory may have moved with all before it. In Hugging
+// Face's cache, ORG/NAME is in models--ORG--NAME/snapshots/HASH: the name is NAME.
+static path_part name_of_init(const char *path)
+{
+    const path_part name = last_part(path, path + strlen(path));
+    const path_part parent = last_part(path, name.begin);
+    path_part model = last_part(path, parent.begin);
+    if (!is_part(parent, "snapshots") || !begins_with(model, "models--"))
+        return name;
+    for (const char *at = model.begin; at + 2 < model.end; at++)
+        if (at[0] == '-' && at[1] == '-')
+            model.begin = at + 2;
+    return model;
+}
+
 static void set_init(mh_run *run)
 {
-    const char *name = run->options->init ? run->options->init : "";
-    size_t size = strlen(name);
-    while (size > 1 && name[size - 1] == '/')
-        size--;
-    size_t first = size;
-    while (first > 0 && name[first - 1] != '/')
-        first--;
-    mh_run_set(run, "init", "%.*s", (int)(size - first < 40 ? size - first : 40), name + first);
+    enum { MOST = 40 };
+    const path_part name = name_of_init(run->options->init ? run->options->init : "");
+    const ptrdiff_t size = name.end - name.begin;
+    mh_run_set(run, "init", "%.*s", (int)(size < MOST ? size : MOST), name.begin);
     run->settings.list[run->settings.count - 1].absent = "";
 }
 
