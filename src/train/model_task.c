@@ -134,6 +134,7 @@ void mh_model_task_free(mh_run *run)
     mh_free(context, run->own, run->floats * sizeof *run->own);
     mh_buffer_free(context, &run->config);
     mh_buffer_free(context, &run->sample);
+    mh_buffer_free(context, &run->tokenizer_json);
     mh_shrink(context, &run->scratch, &run->scratch_capacity, sizeof *run->scratch);
     mh_shrink(context, &run->sequences, &run->sequences_capacity, sizeof *run->sequences);
     mh_shrink(context, &run->views, &run->views_capacity, sizeof *run->views);

@@ -10,6 +10,7 @@
 #include "support/json_text.h"
 #include "text/tokenizer.h"
 #include "train/classifier.h"
+#include "train/classifier_tokenizer.h"
 #include "train/held_out.h"
 #include "train/model_start.h"
 #include "train/run_ranks.h"
@@ -94,6 +95,7 @@ static mh_status write_config(mh_run *run)
 {
     const mh_train_options *o = run->options;
     const mh_translator_config *m = o->model;
+    const int pad = (int)mh_tokenizer_pad(run->tokenizer);
     mh_appender to = {.context = run->context};
     mh_append_string(&to, "{\n  \"architectures\": [\"BertForSequenceClassification\"],\n"
                           "  \"model_type\": \"bert\",\n  \"hidden_act\": \"gelu\",\n"
@@ -105,8 +107,11 @@ static mh_status write_config(mh_run *run)
                      m->nhead, m->dim_feedforward);
     mh_append_format(&to, "  \"max_position_embeddings\": %zu,\n  \"vocab_size\": %zu,\n",
                      m->max_length, mh_tokenizer_size(run->tokenizer));
-    mh_append_format(&to, "  \"pad_token_id\": %d,\n  \"hidden_dropout_prob\": %.6g,\n",
-                     (int)mh_tokenizer_pad(run->tokenizer), (double)m->dropout);
+    if (pad >= 0)
+        mh_append_format(&to, "  \"pad_token_id\": %d,\n", pad);
+    else
+        mh_append_string(&to, "  \"pad_token_id\": null,\n");
+    mh_append_format(&to, "  \"hidden_dropout_prob\": %.6g,\n", (double)m->dropout);
     mh_append_format(&to, "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout);
     mh_model_task_put_labels(&to, run, false);
@@ -117,75 +122,10 @@ static mh_status write_config(mh_run *run)
     return mh_append_finish(&to, MH_OK, &run->config);
 }
 
-static mh_status tokenizer_path(mh_run *run, char path[MH_PATH_BYTES])
-{
-    return mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
-}
-
-// Texts are read between <s>, which is classified, and </s>.
-static mh_status add_template(mh_run *run)
-{
-    char path[MH_PATH_BYTES];
-    mh_json_file file;
-    mh_buffer text = {0};
-    MH_TRY(mh_json_file_open(run->context, run->options->directory, "tokenizer.json", path, &file));
-    json_t *template = json_pack(
-        "{ss s[{s{sssi}}{s{sssi}}{s{sssi}}] s[{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}]"
-        " s{s{ss s[i] s[s]} s{ss s[i] s[s]}}}",
-        "type", "TemplateProcessing", "single", "SpecialToken", "id", "<s>", "type_id", 0,
-        "Sequence", "id", "A", "type_id", 0, "SpecialToken", "id", "</s>", "type_id", 0, "pair",
-        "SpecialToken", "id", "<s>", "type_id", 0, "Sequence", "id", "A", "type_id", 0,
-        "SpecialToken", "id", "</s>", "type_id", 0, "Sequence", "id", "B", "type_id", 1,
-        "SpecialToken", "id", "</s>", "type_id", 1, "special_tokens", "<s>", "id", "<s>", "ids", 1,
-        "tokens", "<s>", "</s>", "id", "</s>", "ids", 2, "tokens", "</s>");
-    mh_status status = mh_model_start_set(run, file.root, "post_processor", template);
-    if (!status)
-        status = mh_model_start_dump(run, file.root, &text);
-    mh_json_file_close(&file);
-    if (!status)
-        status = mh_model_task_write(run, "tokenizer.json", &text);
-    mh_buffer_free(run->context, &text);
-    return status;
-}
-
-static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus)
-{
-    char path[MH_PATH_BYTES];
-    mh_tokenizer *tokenizer;
-    mh_tokenizer_options options = mh_tokenizer_options_default();
-    options.merges = run->options->merges;
-    MH_TRY(tokenizer_path(run, path));
-    MH_TRY(mh_tokenizer_train(run->context, &options, corpus->targets, corpus->count, &tokenizer));
-    const mh_status status = mh_tokenizer_save(run->context, tokenizer, path);
-    mh_tokenizer_free(tokenizer);
-    return status ? status : add_template(run);
-}
-
-static mh_status copy_tokenizer(mh_run *run, const char *path)
-{
-    mh_mapping mapping;
-    MH_TRY(mh_file_map(run->context, run->options->tokenizer, &mapping));
-    const mh_status status = mh_file_replace(run->context, path, mapping.data, mapping.size);
-    mh_file_unmap(&mapping);
-    return status;
-}
-
-// The directory's own, which a new run makes.
-static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus)
-{
-    char path[MH_PATH_BYTES];
-    MH_TRY(tokenizer_path(run, path));
-    if (!run->resumed) {
-        MH_TRY(mh_run_check_directory(run));
-        MH_TRY(run->options->tokenizer ? copy_tokenizer(run, path) : learn_tokenizer(run, corpus));
-    }
-    return mh_tokenizer_load(run->context, path, &run->tokenizer);
-}
-
 static mh_status create_new(mh_run *run, const mh_corpus *corpus)
 {
     MH_TRY(collect_labels(run, corpus));
-    MH_TRY(find_tokenizer(run, corpus));
+    MH_TRY(mh_classifier_tokenizer_create(run, corpus->targets, corpus->count));
     MH_TRY(write_config(run));
     return mh_model_task_create(run);
 }
@@ -431,22 +371,8 @@ static mh_status classification_prepare(mh_run *run, size_t *bad_lines)
 
 static mh_status classification_begin(mh_run *run)
 {
-    mh_appender to = {.context = run->context};
-    mh_buffer text = {0};
     MH_TRY(mh_model_task_begin(run));
-    if (run->options->init)
-        return MH_OK;
-    mh_append_format(&to,
-                     "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                     "  \"bos_token\": \"<s>\",\n  \"eos_token\": \"</s>\",\n"
-                     "  \"cls_token\": \"<s>\",\n  \"sep_token\": \"</s>\",\n"
-                     "  \"pad_token\": \"<pad>\",\n  \"model_max_length\": %zu\n}\n",
-                     run->options->model->max_length);
-    mh_status status = mh_append_finish(&to, MH_OK, &text);
-    if (!status)
-        status = mh_model_task_write(run, "tokenizer_config.json", &text);
-    mh_buffer_free(run->context, &text);
-    return status;
+    return run->options->init ? MH_OK : mh_classifier_tokenizer_save(run);
 }
 
 static mh_status classification_share(mh_run *run)

@@ -549,6 +549,117 @@ static void test_texts_are_classified(void **state)
     mh_context_free(context);
 }
 
+// ---- tokenizers that are given ------------------------------------------------------------------
+
+// WordPiece, with these special tokens and post_processor.
+static const char *write_word_tokenizer(const char *specials, const char *post)
+{
+    static char path[128];
+    char text[2000];
+    snprintf(text, sizeof text,
+             "{\"added_tokens\": [%s], \"normalizer\": null, \"pre_tokenizer\": {\"type\": "
+             "\"Whitespace\"}, \"post_processor\": %s, \"decoder\": null, \"model\": {\"type\": "
+             "\"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", "
+             "\"max_input_chars_per_word\": 100, \"vocab\": {\"[UNK]\": 0, \"the\": 1, \"red\": 2, "
+             "\"blue\": 3, \"green\": 4, \"[SEP]\": 5, \"[CLS]\": 6}}}",
+             specials, post);
+    write_bytes("words.json", text, strlen(text));
+    return path_of("words.json", path);
+}
+
+#define SPECIAL(id, name)                                                                          \
+    "{\"id\": " id ", \"content\": \"" name "\", \"single_word\": false, \"lstrip\": false, "      \
+    "\"rstrip\": false, \"normalized\": false, \"special\": true}"
+
+static void check_first_and_last(mh_context *context, const char *name, int32_t first, int32_t last)
+{
+    const mh_text text = {"the blue sky", 12};
+    mh_model *model = load_classifier(context, name);
+    mh_model_texts *texts;
+    test_ok(context, mh_model_encode(context, model, true, &text, 1, &texts));
+    const mh_model_input *input = mh_model_texts_input(texts);
+    assert_int_equal(input->ids[0], first);
+    assert_int_equal(input->ids[input->starts[1] - 1], last);
+    mh_model_texts_free(context, texts);
+    mh_model_free(model);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    mh_mapping mapping;
+    mh_context *context = test_context(NULL, 1);
+    char copy[2000] = "";
+    test_ok(context, mh_file_map(context, path, &mapping));
+    assert_true(mapping.size < sizeof copy);
+    memcpy(copy, mapping.data, mapping.size);
+    mh_file_unmap(&mapping);
+    mh_context_free(context);
+    return strstr(copy, text);
+}
+
+// A tokenizer without a template gets one of its own tokens, which the files name.
+static void test_classifier_with_a_tokenizer(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("given.tsv", colours, 120));
+    mh_tokenizer *learnt;
+    watched w = {0};
+    char path[128];
+    const mh_text text = {"the red apple", 13};
+    test_ok(context, mh_tokenizer_train(context, NULL, &text, 1, &learnt));
+    test_ok(context, mh_tokenizer_save(context, learnt, path_of("plain.json", path)));
+    mh_tokenizer_free(learnt);
+    o.tokenizer = path;
+    o.after = (mh_duration){2, MH_UPDATES};
+    run_in("labels-plain", &o, 1, &w);
+    check_first_and_last(context, "labels-plain", 1, 2);
+    o.tokenizer = write_word_tokenizer(SPECIAL("5", "[SEP]") ", " SPECIAL("6", "[CLS]"), "null");
+    run_in("labels-words", &o, 1, &w);
+    check_first_and_last(context, "labels-words", 6, 5);
+    assert_true(file_has(path_of("labels-words/config.json", path), "\"pad_token_id\": null"));
+    path_of("labels-words/tokenizer_config.json", path);
+    assert_true(file_has(path, "\"cls_token\": \"[CLS]\""));
+    assert_true(file_has(path, "\"sep_token\": \"[SEP]\""));
+    assert_false(file_has(path, "<s>"));
+    assert_false(file_has(path, "pad_token"));
+    mh_context_free(context);
+}
+
+// Nothing is written before all is known to be right.
+static void test_classifier_refuses_a_tokenizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *specials, *post, *message;
+    } cases[] = {
+        {SPECIAL("5", "[SEP]"), "null", "no special token that begins a text: expected [CLS]"},
+        {SPECIAL("6", "[CLS]"), "null", "no special token that ends a text: expected [CLS]"},
+        {SPECIAL("5", "[SEP]") ", " SPECIAL("6", "[CLS]"),
+         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": false}",
+         "post_processor puts no token before a text"},
+    };
+    mh_context *context = test_context(NULL, 1);
+    char path[128];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mh_translator_config model;
+        mh_train_options o = label_options(&model, write_texts("given.tsv", colours, 120));
+        mh_train_result result = mh_train_result_default();
+        o.tokenizer = write_word_tokenizer(cases[i].specials, cases[i].post);
+        o.directory = path_of("refused-tokenizer", path);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_UNSUPPORTED,
+                     cases[i].message);
+        o = label_options(&model, o.data);
+        o.directory = path;
+        o.patience = 3;
+        o.held_out = 0;
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "patience");
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    mh_context_free(context);
+}
+
 static void test_classification_resumes(void **state)
 {
     (void)state;
@@ -772,6 +883,8 @@ int main(void)
         cmocka_unit_test(test_text_is_learnt),
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_texts_are_classified),
+        cmocka_unit_test(test_classifier_with_a_tokenizer),
+        cmocka_unit_test(test_classifier_refuses_a_tokenizer),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
         cmocka_unit_test(test_damaged_labels),
