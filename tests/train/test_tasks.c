@@ -835,6 +835,30 @@ static void test_devices(void **state)
     mh_context_free(context);
 }
 
+static void keep_warning(void *user, mh_log_level level, const char *message)
+{
+    if (level == MH_LOG_WARNING)
+        snprintf(user, 200, "%s", message);
+}
+
+static void check_surplus_names(mh_train_options o)
+{
+    char warning[200] = "", path[128];
+    mh_context_options options = mh_context_options_default();
+    mh_context *context;
+    mh_train_result result = mh_train_result_default();
+    options.log = keep_warning;
+    options.log_user = warning;
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    o.label_names = "a,b,c,d,e,f,g,h,i,j";
+    o.directory = path_of("surplus", path);
+    test_ok(context, mh_train(context, &o, &result));
+    assert_string_equal(warning,
+                        "label_names: 10 names, but the largest label is 7: the last 2 are "
+                        "not used");
+    mh_context_free(context);
+}
+
 // What a label is called does not change weights.
 static void test_label_names(void **state)
 {
@@ -860,6 +884,7 @@ static void test_label_names(void **state)
     } wrong[] = {{"a,b,c,d,e,f,g", "label_names: found no name of label 7"},
                  {"a,b,c,d,e,,g,h", "label_names: found no name of label 5"},
                  {"", "label_names: found no name of label 5"},
+                 {"a,b,c,d,e,f,g,f", "label_names: found f twice: expected different names"},
                  {"a,b,c,d,e,f,g,\xFF", "label_names: found invalid UTF-8"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mh_train_result result = mh_train_result_default();
@@ -868,6 +893,7 @@ static void test_label_names(void **state)
         test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, wrong[i].message);
     }
     mh_context_free(context);
+    check_surplus_names(o);
 }
 
 int main(void)
