@@ -168,18 +168,45 @@ static int load_module(stack *s, const char *path)
 
 // ---- a directory --------------------------------------------------------------------------------
 
-// The number of heads and the order of norms, which no shape tells, from a config.json that has
-// them by PyTorch's names. Those that are given as options stay.
-static void use_config(stack *s, json_t *config)
+static int use_activation(stack *s, const char *path, const json_t *value)
+{
+    const char *name = json_string_value(value);
+    if (s->activation_given || !value)
+        return EXIT_DONE;
+    for (const choice *c = stack_activations; name && c->name; c++)
+        if (strcmp(name, c->name) == 0) {
+            s->config.activation = (mh_activation)c->value;
+            return EXIT_DONE;
+        }
+    complain("--model %s: activation: found %s%.40s%s, expected relu, gelu, gelu_tanh or silu; "
+             "--activation overrides it",
+             path, name ? "'" : "", name ? name : "no text", name ? "'" : "");
+    return EXIT_INPUT;
+}
+
+// The number of heads, the activation and the order of norms, which no shape tells, from a
+// config.json that has them by PyTorch's names. Those that are given as options stay.
+static int use_config(stack *s, const char *path, const json_t *config)
 {
     const json_int_t heads = json_integer_value(json_object_get(config, "nhead"));
-    const char *activation = json_string_value(json_object_get(config, "activation"));
     if (!s->config.nhead && heads > 0 && heads <= 1 << 20)
         s->config.nhead = (size_t)heads;
     if (json_is_true(json_object_get(config, "norm_first")))
         s->config.norm_first = true;
-    if (activation && strcmp(activation, "gelu") == 0)
-        s->config.activation = MH_GELU;
+    return use_activation(s, path, json_object_get(config, "activation"));
+}
+
+static int parse_config(stack *s, const char *path, const char *text, size_t size)
+{
+    json_error_t error;
+    json_t *config = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    int code = EXIT_INPUT;
+    if (config)
+        code = use_config(s, path, config);
+    else
+        complain("--model %s:%d: is not valid JSON: %s", path, error.line, error.text);
+    json_decref(config);
+    return code;
 }
 
 static int read_directory_config(stack *s, const char *directory)
@@ -191,11 +218,8 @@ static int read_directory_config(stack *s, const char *directory)
     int code = EXIT_DONE;
     if (access(path, F_OK) == 0)
         code = whole_file_read("--model", path, CONFIG_LIMIT, &text, &size);
-    if (code == EXIT_DONE && text) {
-        json_t *config = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-        use_config(s, config);
-        json_decref(config);
-    }
+    if (code == EXIT_DONE && text)
+        code = parse_config(s, path, text, size);
     free(text);
     free(path);
     return code;
