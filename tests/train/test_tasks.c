@@ -107,34 +107,51 @@ static double loss_of(const checked *c, const mh_model_gradients *gradients)
     return loss;
 }
 
-// Every parameter has the gradient that differences along its direction show.
+// The slope of the loss along a random direction of +-1, by the gradients g and by differences.
+static void compare_slope(const checked *c, float *values, const float *saved, size_t count,
+                          const float *g, test_rng *rng, double *slope, double *found)
+{
+    const float step = 5e-4F;
+    double losses[2];
+    for (int side = 0; side < 2; side++) {
+        test_rng same = *rng;
+        *slope = 0;
+        for (size_t k = 0; k < count; k++) {
+            const float d = test_chance(&same, 0.5) ? step : -step;
+            values[k] = saved[k] + (side ? d : -d);
+            *slope += (double)d * (double)g[k];
+        }
+        losses[side] = loss_of(c, NULL);
+    }
+    test_random(rng);
+    memcpy(values, saved, count * sizeof *saved);
+    *slope /= (double)step;
+    *found = (losses[1] - losses[0]) / (2 * (double)step);
+}
+
+// Along random directions of each parameter, the slope of the loss is that of its gradients.
 static void compare_gradients(const checked *c, const mh_parameters *list, const float *gradients)
 {
+    enum { DIRECTIONS = 4 };
+    test_rng rng = {test_seed()};
     for (size_t i = 0; i < list->count; i++) {
         const mh_parameter *p = &list->list[i];
         const float *g = gradients + p->offset;
-        float *values = list->values + p->offset;
+        float saved[2048];
         double square = 0;
         for (size_t k = 0; k < p->count; k++)
             square += (double)g[k] * (double)g[k];
-        const double norm = sqrt(square), step = 2e-3;
+        const double norm = sqrt(square);
         if (strstr(p->name, "in_proj_bias") == NULL && norm < 1e-7)
             fail_msg("%s has no gradient", p->name);
-        if (norm < 1e-5)
-            continue;
-        float saved[2048];
         assert_true(p->count <= sizeof saved / sizeof *saved);
-        memcpy(saved, values, p->count * sizeof *saved);
-        double losses[2];
-        for (int side = 0; side < 2; side++) {
-            for (size_t k = 0; k < p->count; k++)
-                values[k] = saved[k] + (float)((side ? step : -step) * (double)g[k] / norm);
-            losses[side] = loss_of(c, NULL);
+        memcpy(saved, list->values + p->offset, p->count * sizeof *saved);
+        for (int n = 0; n < DIRECTIONS; n++) {
+            double slope, found;
+            compare_slope(c, list->values + p->offset, saved, p->count, g, &rng, &slope, &found);
+            if (fabs(found - slope) > 1e-2 * norm + 1e-4) // twice the largest difference
+                fail_msg("%s: differences %g, gradients %g", p->name, found, slope);
         }
-        memcpy(values, saved, p->count * sizeof *saved);
-        const double found = (losses[1] - losses[0]) / (2 * step);
-        if (fabs(found - norm) > 2e-2 * norm + 2e-5)
-            fail_msg("%s: differences %g, gradient %g", p->name, found, norm);
     }
 }
 
