@@ -9,6 +9,7 @@
 #include "text/tokenizer.h"
 #include "train/format_number.h"
 
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -221,6 +222,7 @@ mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer)
 
 void mh_run_set(mh_run *run, const char *name, const char *format, ...)
 {
+    assert(run->settings.count < MH_SETTINGS_MOST);
     mh_setting *s = &run->settings.list[run->settings.count++];
     va_list list;
     va_start(list, format);
