@@ -33,6 +33,7 @@ typedef struct heads {
     size_t width; // 0: the terminal's
     output files[FILE_COUNT];
     head_compare compare;
+    const char *compare_only; // an option of --compare
 } heads;
 
 static const struct argp_option option_table[] = {
@@ -78,21 +79,52 @@ static void parse_link(struct argp_state *state, heads *c, const char *argument)
         argp_error(state, "--link: found '%s', expected two words, A,B", argument);
 }
 
-static void check_heads(struct argp_state *state, heads *c)
+// Two options that cannot be combined.
+typedef struct exclusion {
+    const char *option, *other; // NULL: not given
+} exclusion;
+
+static void check_combinations(struct argp_state *state, const heads *c)
 {
     const text_arguments *a = &c->arguments;
-    const bool files = outputs_wanted(c->files, 0, FILE_COUNT);
-    if (c->link.first &&
-        (c->compare.heads || c->ablation.wanted || c->far_given || c->width || files))
-        argp_error(state, "--link is without --ablate, --compare, --far, --width and files");
-    c->compare.json = a->json;
+    const char *const compare = c->compare.heads ? "--compare" : NULL;
+    const char *const link = c->link.first ? "--link" : NULL;
+    const char *const ablate = c->ablation.wanted ? "--ablate" : NULL;
+    const char *const far = c->far_given ? "--far" : NULL, *width = c->width ? "--width" : NULL;
+    const char *const page = c->files[FILE_PAGE].path ? "--page" : NULL;
+    const char *const svg = c->files[FILE_SVG].path ? "--svg" : NULL;
+    const exclusion exclusions[] = {{link, compare},
+                                    {link, ablate},
+                                    {link, far},
+                                    {link, width},
+                                    {link, page},
+                                    {link, svg},
+                                    {compare, a->model_name ? "-m" : NULL},
+                                    {compare, a->count ? "texts" : NULL},
+                                    {compare, a->input_path ? "--input" : NULL},
+                                    {compare, ablate},
+                                    {compare, far},
+                                    {compare, width},
+                                    {compare, page},
+                                    {compare, svg},
+                                    {ablate, far}};
+    for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
+        if (exclusions[i].option && exclusions[i].other)
+            argp_error(state, "%s cannot be combined with %s", exclusions[i].option,
+                       exclusions[i].other);
+    if (!compare && c->compare_only)
+        argp_error(state, "%s is for --compare, which is missing", c->compare_only);
+}
+
+static void check_heads(struct argp_state *state, heads *c)
+{
+    check_combinations(state, c);
+    c->compare.json = c->arguments.json;
     if (c->compare.heads) {
         compare_check(state, &c->compare);
-        if (a->model_name || a->count || a->input_path || c->ablation.wanted || files)
-            argp_error(state, "--compare is without a model, texts, --ablate and files");
         return;
     }
-    if (!a->model_name)
+    if (!c->arguments.model_name)
         argp_error(state, "-m is missing, expected the directory or the name of a model");
     view_files_check(state, &c->files[FILE_PAGE]);
     outputs_check(state, c->files, FILE_COUNT, NULL);
@@ -137,9 +169,11 @@ static error_t heads_parse_option(int key, char *argument, struct argp_state *st
         c->compare.heads = argument;
         return 0;
     case KEY_STEPS:
+        c->compare_only = "--steps";
         c->compare.steps = (uint64_t)parse_integer(state, "--steps", argument, 1, 1000000);
         return 0;
     case KEY_SEED:
+        c->compare_only = "--seed";
         c->compare.seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     default:
