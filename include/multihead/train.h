@@ -245,9 +245,10 @@ static inline mh_train_result mh_train_result_default(void)
     return result;
 }
 
-// Trains, or resumes, the run in options->directory. Every option that affects the result must be
-// as it was when the run began: all but threads, `after`, `patience` and the README's texts. A
-// directory is used by one process at a time.
+// Trains, or resumes, the run in options->directory. An option that is for another task is an error
+// unless it has its default. Every option that affects the result must be as it was when the run
+// began: all but threads, `after`, `patience` and the README's texts. A directory is used by one
+// process at a time.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint
 // is kept. After an error the directory is as it was at the last save.

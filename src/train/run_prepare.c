@@ -8,6 +8,7 @@
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
 #include "train/format_number.h"
+#include "train/task_options.h"
 
 #include <assert.h>
 #include <float.h>
@@ -80,22 +81,18 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
         return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected the directory of the run");
     if (!o->data == !o->example)
         return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or an example");
-    if (o->task != MH_TASK_TRANSLATION && (o->example || o->data_targets || o->valid_targets))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, it is for translation",
-                       o->example        ? "example"
-                       : o->data_targets ? "data_targets"
-                                         : "valid_targets");
+    MH_TRY(mh_task_options_check(context, o));
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
     if (o->example && (o->data_targets || o->valid))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, an example has its own",
                        o->valid ? "valid" : "data_targets");
-    if (o->init && o->task == MH_TASK_IMAGES)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none for pictures");
-    if (o->more_data_count && (o->task != MH_TASK_LM || !o->more_data))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "more_data: expected %s",
-                       o->more_data ? "none, it is for language models" : "files");
+    if (o->more_data_count && !o->more_data)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "more_data: expected files");
+    if (o->held_out > 0 && (o->valid || o->example))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "held_out: expected none with %s",
+                       o->valid ? "valid" : "example");
     if (o->init && (o->example || o->tokenizer))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, init has its own",
                        o->example ? "example" : "tokenizer");

@@ -833,6 +833,47 @@ static void test_damaged_directories(void **state)
     refuse("tree", "tree/dog/pipe.pgm: is a pipe, expected a regular file");
 }
 
+// An option that has no effect is refused.
+static void test_options_of_other_tasks(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    const mh_train_options usual = mh_train_options_default();
+    mh_train_options o[9];
+    const char *const messages[] = {"label_names: expected none, it is for pictures",
+                                    "image_size: expected none, it is for",
+                                    "flip: expected none, it is for pictures",
+                                    "patch_size: expected none",
+                                    "tokenizer: expected none, it is for text",
+                                    "held_out: expected none, it is for text",
+                                    "arch: expected none, it is for language models",
+                                    "held_out: expected none with valid",
+                                    "data_targets: expected none, it is for translation"};
+    for (size_t i = 0; i < 9; i++)
+        o[i] = usual;
+    o[0].label_names = "a,b";
+    o[1].image_size = 8;
+    o[2].flip = true;
+    o[3].patch_size = 2;
+    o[4].tokenizer = "tokenizer.json";
+    o[5].held_out = 0.1;
+    o[6].arch = MH_LM_LLAMA;
+    o[7].held_out = 0.1;
+    o[7].valid = "dev.tsv";
+    o[8].data_targets = "text.en";
+    o[0].task = o[1].task = MH_TASK_CLASSIFICATION;
+    o[2].task = o[8].task = MH_TASK_LM;
+    o[4].task = o[5].task = MH_TASK_IMAGES;
+    for (size_t i = 0; i < 9; i++) {
+        mh_train_result result = mh_train_result_default();
+        char path[128];
+        o[i].data = "text.txt";
+        o[i].directory = path_of("refused-options", path);
+        test_refused(context, mh_train(context, &o[i], &result), MH_ERROR_ARGUMENT, messages[i]);
+    }
+    mh_context_free(context);
+}
+
 // Text may come from a pipe, but not from a device that never ends.
 static void test_devices(void **state)
 {
@@ -933,6 +974,7 @@ int main(void)
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_options_of_other_tasks),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_label_names),
     };
