@@ -293,6 +293,23 @@ static mh_train_options text_options(mh_translator_config *model, mh_lm_arch arc
     return o;
 }
 
+static void keep_warning(void *user, mh_log_level level, const char *message)
+{
+    if (level == MH_LOG_WARNING)
+        snprintf(user, 200, "%s", message);
+}
+
+// Keeps the last warning.
+static mh_context *warned_context(char warning[200])
+{
+    mh_context_options options = mh_context_options_default();
+    mh_context *context;
+    options.log = keep_warning;
+    options.log_user = warning;
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    return context;
+}
+
 static void run_in(const char *directory, mh_train_options *o, size_t threads, watched *w)
 {
     mh_context *context = test_context(NULL, threads);
@@ -714,6 +731,31 @@ static void test_classification_starts_from_a_model(void **state)
     check_resumed(&o, "labels-tuned", "labels-tuned-cut", 9);
 }
 
+// What a model to start from does not have is named.
+static void test_new_parameters_are_noted(void **state)
+{
+    (void)state;
+    char warning[200] = "", path[128];
+    mh_context *context = warned_context(warning);
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("noted.tsv", colours, 120));
+    mh_train_result result = mh_train_result_default();
+    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nred\nblue\n";
+    char init[128], command[400];
+    snprintf(command, sizeof command, "cp -r '%s/models/bert-mlm' '%s'", MH_GOLDENS,
+             path_of("no-pooler", init));
+    assert_int_equal(system(command), 0);
+    write_bytes("no-pooler/vocab.txt", vocabulary, sizeof vocabulary - 1);
+    o.init = init;
+    o.model = NULL;
+    o.directory = path_of("labels-noted", path);
+    o.after = (mh_duration){1, MH_UPDATES};
+    test_ok(context, mh_train(context, &o, &result));
+    assert_string_equal(warning, "newly initialised: pooler.weight, pooler.bias, "
+                                 "classifier.weight, classifier.bias");
+    mh_context_free(context);
+}
+
 static void refuse_texts(const char *text, const char *init, const char *message)
 {
     mh_context *context = test_context(NULL, 1);
@@ -893,21 +935,11 @@ static void test_devices(void **state)
     mh_context_free(context);
 }
 
-static void keep_warning(void *user, mh_log_level level, const char *message)
-{
-    if (level == MH_LOG_WARNING)
-        snprintf(user, 200, "%s", message);
-}
-
 static void check_surplus_names(mh_train_options o)
 {
     char warning[200] = "", path[128];
-    mh_context_options options = mh_context_options_default();
-    mh_context *context;
+    mh_context *context = warned_context(warning);
     mh_train_result result = mh_train_result_default();
-    options.log = keep_warning;
-    options.log_user = warning;
-    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
     o.label_names = "a,b,c,d,e,f,g,h,i,j";
     o.directory = path_of("surplus", path);
     test_ok(context, mh_train(context, &o, &result));
@@ -971,6 +1003,7 @@ int main(void)
         cmocka_unit_test(test_classifier_refuses_a_tokenizer),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
+        cmocka_unit_test(test_new_parameters_are_noted),
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
