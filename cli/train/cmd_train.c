@@ -117,7 +117,7 @@ static void say_result(const train *t, const mh_train_result *r)
     else if (r->best_update &&
              (t->options.task == MH_TASK_IMAGES || t->options.task == MH_TASK_CLASSIFICATION))
         note("done%s: %s is a model with accuracy %.2f %% (update %llu)",
-             r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
+             r->impatient ? ", no more improvement" : "", directory, 100 * r->best_accuracy,
              (unsigned long long)r->best_update);
     else if (r->best_update)
         note("done%s: %s is a model with BLEU %.2f (update %llu)",

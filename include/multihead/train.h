@@ -229,12 +229,13 @@ typedef struct mh_train_result {
     bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
     uint64_t warmup;  // updates; a run that ends before them has hardly learnt
-    double best_bleu; // of the saved model; NaN without validation; of pictures, the accuracy in %
-    double best_loss; // of the same
+    double best_bleu; // of the saved translator; NaN for other tasks, and without validation
+    double best_loss; // of the saved model; NaN without validation
     uint64_t best_update; //
     uint64_t bytes_sent;  // by this rank in updates of this call: gradients and parameters
     bool agreed;          // after an error, with a communicator: all ranks have returned it
     uint64_t bytes_early; // of bytes_sent, while gradients of other layers were computed
+    double best_accuracy; // of the saved classifier, 0 .. 1; NaN for other tasks
 } mh_train_result;
 
 static inline mh_train_result mh_train_result_default(void)

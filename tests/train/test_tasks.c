@@ -253,6 +253,7 @@ typedef struct watched {
     bool sample;
     size_t bad; // files that were reported
     char why[400];
+    mh_train_result result;
 } watched;
 
 static bool watch(void *user, const mh_train_event *e)
@@ -321,6 +322,7 @@ static void run_in(const char *directory, mh_train_options *o, size_t threads, w
     o->user = w;
     test_ok(context, mh_train(context, o, &result));
     assert_true(result.stopped == (w->stop_at > 0));
+    w->result = result;
     mh_context_free(context);
 }
 
@@ -418,6 +420,8 @@ static void test_images_learn(void **state)
     run_in("learn", &o, 1, &w);
     assert_true(w.accuracy > 0.95);
     assert_true(w.loss < w.first_loss);
+    assert_true(w.result.best_accuracy > 0.95 && w.result.best_accuracy <= 1);
+    assert_true(isnan(w.result.best_bleu));
     mh_context *context = test_context(NULL, 1);
     mh_model *loaded;
     test_ok(context, mh_model_load(context, path_of("learn", path), NULL, &loaded));
@@ -450,6 +454,8 @@ static void test_text_is_learnt(void **state)
         assert_true(w.loss < 0.6 * w.first_loss);
         assert_true(w.bits > 0 && w.bits < 3);
         assert_true(w.sample);
+        assert_true(isnan(w.result.best_bleu) && isnan(w.result.best_accuracy));
+        assert_true(w.result.best_loss > 0);
         mh_context *context = test_context(NULL, 1);
         mh_model *loaded;
         test_ok(context, mh_model_load(context, path_of(name, path), NULL, &loaded));

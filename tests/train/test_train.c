@@ -225,6 +225,7 @@ static void test_finished_is_left_alone(void **state)
     assert_true(r.resumed && r.finished && !r.stopped);
     assert_int_equal(r.update, 14);
     assert_true(r.best_bleu == reference_result.best_bleu);
+    assert_true(r.best_bleu >= 0 && isnan(r.best_accuracy));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -289,7 +290,7 @@ static void test_better_scores(void **state)
 {
     (void)state;
     static const struct {
-        double bleu, loss, best_bleu, best_loss;
+        double quality, loss, best_quality, best_loss;
         bool better;
     } cases[] = {
         {0.00, 4.19, 0.01, 6.56, true},  {0.01, 6.56, 0.00, 4.19, false},
@@ -299,8 +300,9 @@ static void test_better_scores(void **state)
         {0.02, 9.00, 0.01, 0.00, true}, // of a checkpoint without a loss
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const mh_validation_score score = {.bleu = cases[i].bleu, .loss = cases[i].loss};
-        const mh_validation_score best = {.bleu = cases[i].best_bleu, .loss = cases[i].best_loss};
+        const mh_validation_score score = {.quality = cases[i].quality, .loss = cases[i].loss};
+        const mh_validation_score best = {.quality = cases[i].best_quality,
+                                          .loss = cases[i].best_loss};
         assert_int_equal(mh_validation_beats(&score, &best), cases[i].better);
     }
 }
