@@ -100,7 +100,7 @@ static void put_figures(picture *p, mh_trace_kind kind, const head_column *colum
     snprintf(figure, sizeof figure, "%.1f", uniform ? f->uniform_distance : f->distance);
     put_words(p, "e", x + CELL - 6, y + ROW - 7, figure);
     if (!uniform)
-        put_words(p, "", x + CELL + 8, y + ROW - 7, head_name(kind, f));
+        put_words(p, "", x + CELL + 8, y + ROW - 7, mh_head_name(kind, f));
     widen(p, x + CELL + NAME);
 }
 

@@ -45,9 +45,6 @@ const head_column *head_columns(mh_trace_kind kind, bool picture);
 // The mean distance, in tokens or, of pictures, in patches.
 #define DISTANCE_LABEL "dist"
 
-// "previous", "broad" or "mixed": what a head does.
-const char *head_name(mh_trace_kind kind, const mh_head_figures *figures);
-
 // ---- which heads tie two words ------------------------------------------------------------------
 
 // Ranks heads by their links over all texts that have both words. Returns an exit code.
