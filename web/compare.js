@@ -38,7 +38,7 @@ const compare = {
     const {group, layer, head, suffix} = pane, id = name => `${name}${suffix || 1}`;
     const set = changes => {
       const [, right] = this.panes;
-      const kept = suffix ? {kind2: right.kind, layer2: right.layer, head2: right.head} : {kind2: right.kind, layer2: right.layer, head2: right.head};
+      const kept = {kind2: right.kind, layer2: right.layer, head2: right.head};
       go({...kept, ...Object.fromEntries(Object.entries(changes).map(([k, v]) => [k + suffix, v]))});
     };
     const parts = [];

@@ -343,7 +343,7 @@ static void report_run(const mh_run *run, mh_train_result *result)
     result->best_update = p->best_update;
 }
 
-// The run is on the heap: its settings alone take 16 KB, which a caller's thread may not have.
+// The run is on the heap: it takes 17 KB, which a caller's thread may not have.
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_translator_config *sizes, mh_train_result *result)
 {
