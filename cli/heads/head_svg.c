@@ -152,11 +152,6 @@ static void put_change(const picture *p, int x, int y, const char *how, const ch
     put_box(p, x, y, WIDE, most > 0 && harm > 0 ? sqrt(harm / most) : 0, false, figure, title);
 }
 
-static double change_of(const ablation *a, const head_loss *without, bool bleu)
-{
-    return bleu ? without->bleu - a->all_on.bleu : without->loss - a->all_on.loss;
-}
-
 static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *each,
                      const char *title)
 {
@@ -164,7 +159,7 @@ static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *
     double most = 0;
     int y = p->height + 34;
     for (size_t i = 0; i < a->rows * a->heads; i++) {
-        const double change = change_of(a, &each[i], bleu);
+        const double change = ablation_change(a, &each[i], bleu);
         most = fmax(most, bleu ? -change : change);
     }
     put_words(p, "name", MARGIN, p->height + 24, title);
@@ -181,11 +176,11 @@ static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *
         for (size_t h = 0; h < a->heads; h++) {
             snprintf(name, sizeof name, "%s%c%zu", row_name, a->decoder ? '.' : ':', h);
             put_change(p, LEFT + (int)h * WIDE, y, alone ? "only" : "without", name,
-                       change_of(a, &each[row * a->heads + h], bleu), most, bleu);
+                       ablation_change(a, &each[row * a->heads + h], bleu), most, bleu);
         }
         if (!alone)
             put_change(p, LEFT + (int)a->heads * WIDE + 8, y, "without", row_name,
-                       change_of(a, &a->layers[row], bleu), most, bleu);
+                       ablation_change(a, &a->layers[row], bleu), most, bleu);
     }
     widen(p, LEFT + (int)(a->heads + 1) * WIDE + 8 + MARGIN);
     p->height = y + MARGIN;

@@ -76,6 +76,12 @@ typedef struct ablation {
 // "cross.2", "enc.0"; of one stack "0".
 void ablation_row_name(const ablation *a, size_t row, char name[24]);
 
+// How much worse the model is: more loss, or less BLEU.
+static inline double ablation_change(const ablation *a, const head_loss *without, bool bleu)
+{
+    return bleu ? without->bleu - a->all_on.bleu : without->loss - a->all_on.loss;
+}
+
 // What to measure besides the loss without a head.
 typedef struct ablation_options {
     bool wanted, alone, bleu, curve;
