@@ -16,6 +16,9 @@ mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size);
 // Initial parameters, or those of the model to start from with its tokenizer's files; config.json.
 mh_status mh_model_task_begin(mh_run *run);
 
+// Error: MH_ERROR_ARGUMENT, if the width is no multiple of the number of heads.
+mh_status mh_model_task_check_heads(const mh_run *run);
+
 // Copies the run's parameters to the model: before a forward pass or a save, whenever they may have
 // changed.
 void mh_model_task_put(mh_run *run);
@@ -37,12 +40,8 @@ void mh_model_task_set_dropout(mh_run *run);
 float *mh_model_task_floats(mh_run *run, size_t floats);
 mh_tape *mh_model_task_tape(mh_run *run);
 
-// Members of "id2label", or of "label2id": `ids`.
-void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids);
-void mh_model_task_free_labels(mh_run *run);
-
 // The number of correct answers and the loss of a batch of the validation data, for
-// mh_model_task_validate.
+// mh_model_task_validate: doubles, which are summed one by one.
 typedef struct mh_batch_score {
     double loss, correct;
 } mh_batch_score;

@@ -6,6 +6,7 @@
 #include "base/overflow.h"
 #include "io/byte_stream.h"
 #include "support/list_directory.h"
+#include "train/run_labels.h"
 #include <multihead/image.h>
 #include <multihead/text.h>
 #include <stdio.h>
@@ -26,22 +27,16 @@ typedef struct reading {
 static mh_status find_label(reading *r, const char *name, int32_t *label)
 {
     mh_run *run = r->run;
-    for (size_t i = 0; i < run->label_count; i++)
-        if (!strcmp(run->labels[i], name)) {
-            *label = (int32_t)i;
-            return MH_OK;
-        }
-    if (r->fixed_labels || run->label_count == LABELS_MOST)
-        return mh_fail(run->context, MH_ERROR_FORMAT, "%.600s: label %.80s: expected %s", r->path,
-                       name, r->fixed_labels ? "one of the training data's" : "at most 65536");
-    if (!mh_grow(run->context, &run->labels, &run->labels_capacity, run->label_count + 1,
-                 sizeof *run->labels))
-        return MH_ERROR_MEMORY;
-    char *copy = mh_alloc(run->context, strlen(name) + 1);
-    if (!copy)
-        return MH_ERROR_MEMORY;
-    *label = (int32_t)run->label_count;
-    run->labels[run->label_count++] = strcpy(copy, name);
+    const mh_text text = {name, strlen(name)};
+    size_t found = run->label_count;
+    if (!mh_labels_find(run, text, &found)) {
+        if (r->fixed_labels || run->label_count == LABELS_MOST)
+            return mh_fail(run->context, MH_ERROR_FORMAT, "%.600s: label %.80s: expected %s",
+                           r->path, name,
+                           r->fixed_labels ? "one of the training data's" : "at most 65536");
+        MH_TRY(mh_labels_add(run, text));
+    }
+    *label = (int32_t)found;
     return MH_OK;
 }
 

@@ -131,7 +131,7 @@ struct mh_run {
     bool new_head; // a classifier's, which the model to start from does not have
     mh_tokenizer *tokenizer;
     mh_buffer tokenizer_json; // of a new classifier
-    int32_t eos; // of a language model
+    int32_t eos;              // of a language model
     uint64_t valid_text_bytes;
     mh_buffer sample;
 };

@@ -13,6 +13,7 @@
 #include "train/classifier_tokenizer.h"
 #include "train/held_out.h"
 #include "train/model_start.h"
+#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,35 +26,6 @@ enum {
 };
 
 // ---- labels -------------------------------------------------------------------------------------
-
-static bool is_text(mh_text text, const char *name)
-{
-    return text.size == strlen(name) && !memcmp(text.bytes, name, text.size);
-}
-
-static bool find_label(const mh_run *run, mh_text name, size_t *label)
-{
-    for (size_t i = 0; i < run->label_count; i++)
-        if (is_text(name, run->labels[i])) {
-            *label = i;
-            return true;
-        }
-    return false;
-}
-
-static mh_status add_label(mh_run *run, mh_text name)
-{
-    if (!mh_grow(run->context, &run->labels, &run->labels_capacity, run->label_count + 1,
-                 sizeof *run->labels))
-        return MH_ERROR_MEMORY;
-    char *copy = mh_alloc(run->context, name.size + 1);
-    if (!copy)
-        return MH_ERROR_MEMORY;
-    memcpy(copy, name.bytes, name.size);
-    copy[name.size] = 0;
-    run->labels[run->label_count++] = copy;
-    return MH_OK;
-}
 
 static int compare_labels(const void *a, const void *b)
 {
@@ -73,8 +45,8 @@ static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
         if (memchr(corpus->sources[i].bytes, 0, corpus->sources[i].size))
             return mh_fail(run->context, MH_ERROR_FORMAT, "%.300s:%zu: a label with a null byte",
                            corpus->name, corpus->lines[i]);
-        if (!find_label(run, corpus->sources[i], &label))
-            MH_TRY(add_label(run, corpus->sources[i]));
+        if (!mh_labels_find(run, corpus->sources[i], &label))
+            MH_TRY(mh_labels_add(run, corpus->sources[i]));
         if (run->label_count > MOST_LABELS)
             return mh_fail(run->context, MH_ERROR_FORMAT,
                            "%.300s: more than %d labels: expected a label, a tab and a text on "
@@ -114,9 +86,9 @@ static mh_status write_config(mh_run *run)
     mh_append_format(&to, "  \"hidden_dropout_prob\": %.6g,\n", (double)m->dropout);
     mh_append_format(&to, "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout);
-    mh_model_task_put_labels(&to, run, false);
+    mh_labels_put(&to, run, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    mh_model_task_put_labels(&to, run, true);
+    mh_labels_put(&to, run, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
@@ -157,10 +129,10 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
         snprintf(key, sizeof key, "%zu", i);
         const char *name = json_string_value(json_object_get(names, key));
         if (name)
-            status = add_label(&own, (mh_text){name, strlen(name)});
+            status = mh_labels_add(&own, (mh_text){name, strlen(name)});
     }
     for (size_t i = 0; i < run->label_count; i++)
-        found += find_label(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
+        found += mh_labels_find(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
     *kept = !status && own.label_count == count && found == run->label_count;
     if (*kept) { // *run's become own's, which are freed
         const mh_run data = *run;
@@ -171,7 +143,7 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
         own.label_count = data.label_count;
         own.labels_capacity = data.labels_capacity;
     }
-    mh_model_task_free_labels(&own);
+    mh_labels_free(&own);
     return status;
 }
 
@@ -219,10 +191,10 @@ static mh_status edit_classifier(mh_run *run, const mh_source *source, json_t *r
 // Of a resumed run, the labels of its model.
 static mh_status take_labels(mh_run *run)
 {
-    mh_model_task_free_labels(run);
+    mh_labels_free(run);
     for (size_t i = 0; i < mh_model_describe(run->model)->labels; i++) {
         const char *name = mh_model_label(run->model, i);
-        MH_TRY(add_label(run, (mh_text){name, strlen(name)}));
+        MH_TRY(mh_labels_add(run, (mh_text){name, strlen(name)}));
     }
     return MH_OK;
 }
@@ -276,7 +248,7 @@ static mh_status add_texts(reading *r, const mh_corpus *corpus)
     const mh_train_options *o = r->run->options;
     size_t label;
     for (size_t i = 0; i < corpus->count; i++) {
-        if (find_label(r->run, corpus->sources[i], &label)) {
+        if (mh_labels_find(r->run, corpus->sources[i], &label)) {
             MH_TRY(add_text(r, corpus->targets[i], label));
             continue;
         }
@@ -345,15 +317,13 @@ static mh_status use_corpora(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
 
 static mh_status check_new_sizes(mh_run *run)
 {
-    const mh_translator_config *m = run->options->model;
-    if (!run->options->init && (!m->nhead || m->d_model % m->nhead))
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
-                       m->nhead);
-    if (!run->options->init && m->max_length < 3)
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "max_length: found %zu, expected 3 tokens or more", m->max_length);
-    return MH_OK;
+    const size_t most = run->options->model->max_length;
+    if (run->options->init)
+        return MH_OK;
+    MH_TRY(mh_model_task_check_heads(run));
+    return most >= 3 ? MH_OK
+                     : mh_fail(run->context, MH_ERROR_ARGUMENT,
+                               "max_length: found %zu, expected 3 tokens or more", most);
 }
 
 static mh_status classification_prepare(mh_run *run, size_t *bad_lines)

@@ -124,10 +124,7 @@ static mh_status lm_write_config(mh_run *run)
 static mh_status check_lm_sizes(mh_run *run)
 {
     const mh_translator_config *m = run->options->model;
-    if (!m->nhead || m->d_model % m->nhead)
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
-                       m->nhead);
+    MH_TRY(mh_model_task_check_heads(run));
     if (m->max_length < 2)
         return mh_fail(run->context, MH_ERROR_ARGUMENT,
                        "max_length: found %zu, expected a context of 2 tokens or more",
