@@ -32,7 +32,7 @@ const align = {
     const names = group.kind === 'cross' ? ['Source', 'Translation'] : ['Keys', 'Queries'];
     host.append(
       el('section', {class: 'card'},
-        el('h2', {}, placeName(group, state.layer, state.head)),
+        el('h2', {}, headTitle(group, state.layer, state.head)),
         el('h3', {class: 'muted'}, names[0]),
         this.pair,
         el('h3', {class: 'muted'}, names[1]),
@@ -45,7 +45,7 @@ const align = {
 
   // All links, or those of the word that was chosen.
   rest() {
-    this.point(placeOf(current.group.queries, state.token, state.words), true);
+    this.point(positionOf(current.group.queries, state.token, state.words), true);
   },
 
   point(i, query) {

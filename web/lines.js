@@ -21,7 +21,7 @@ const lines = {
       this.chosen.clear();
       this.origin = origin;
     }
-    if (state.token >= 0) this.chosen.add(placeOf(group.queries, state.token, state.words));
+    if (state.token >= 0) this.chosen.add(positionOf(group.queries, state.token, state.words));
     if (
       (state.head >= 0 && !this.heads.has(state.head)) ||
       ![...this.heads].some(h => h < group.heads)
