@@ -46,7 +46,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What is lost without a head", 2},
     {"ablate", KEY_ABLATE, NULL, 0,
      "instead: the change of the loss when a head is off, for each, and all of a layer. The loss "
-     "is that of the next token, of masked tokens or, of pairs, of the translation",
+     "is that of the next token, of masked tokens or, for pairs, of the translation",
      0},
     {"alone", KEY_ALONE, NULL, 0, "the same, and with a head as the only one of its layer", 0},
     {"curve", KEY_CURVE, NULL, 0,
@@ -58,7 +58,7 @@ static const struct argp_option option_table[] = {
     {"svg", KEY_SVG, "FILE", 0, "write the picture alone", 0},
     {NULL, 0, NULL, 0, "One head against many, without a model", 4},
     {"compare", KEY_COMPARE, "H,H,...", 0,
-     "train one attention layer of width 64 with each of these numbers of heads to tell the "
+     "train one attention layer of width 64 with each of these numbers of heads to name the "
      "4 tokens before each token, and print how often it is right",
      0},
     {"steps", KEY_STEPS, "N", 0, "of --compare; default: 200", 0},
@@ -188,31 +188,31 @@ static const struct argp heads_argp = {
     .parser = heads_parse_option,
     .children = children,
     .args_doc = "-m MODEL --input FILE [OPTION...]",
-    .doc =
-        "Tells what the heads of a model do, over many texts: how much of a head's attention "
-        "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
-        "rare words and so on, compared with a head of equal weights; of translators, relative "
-        "to the aligned token; of pictures, to neighbours, rows and columns, and how far. Or, "
-        "with --link, which heads tie one word to another; or, with --ablate, what the model loses "
-        "without each head.\v"
-        "Of a model that translates, a line is a source, a tab and its translation; without a "
-        "tab the model's own translation is used. Of a model that reads pictures, texts are "
-        "picture files.\n"
-        "\n"
-        "A figure is the mean over the queries that have such a key. * marks those far above a "
-        "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
-        "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
-        "mark that counts most: times the part of all queries that have such a key. Without a "
-        "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
-        "\n"
-        "Examples:\n"
-        "  multihead heads -m models/fr-en --input pairs.tsv\n"
-        "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
-        "  multihead heads -m bert-base-uncased --input lines.txt --link doctor,she\n"
-        "  multihead heads -m gpt2 --input lines.txt --ablate\n"
-        "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
-        "  multihead heads -m vit-base-patch16-224 *.png\n"
-        "  multihead heads --compare 1,2,4,8\n",
+    .doc = "Shows what the heads of a model do, over many texts: how much of a head's attention "
+           "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
+           "rare words and so on, compared with a head of equal weights; in translators relative "
+           "to the aligned token; in pictures to neighbours, rows and columns, and how far. Or, "
+           "with --link, which heads link one word to another; or, with --ablate, what the model "
+           "loses "
+           "without each head.\v"
+           "A line for a model that translates is a source, a tab and its translation; without a "
+           "tab the model's own translation is used. Texts for a model that reads pictures are "
+           "picture files.\n"
+           "\n"
+           "A figure is the mean over the queries that have such a key. * marks those far above a "
+           "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
+           "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
+           "mark that counts most: times the part of all queries that have such a key. Without a "
+           "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
+           "\n"
+           "Examples:\n"
+           "  multihead heads -m models/fr-en --input pairs.tsv\n"
+           "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
+           "  multihead heads -m bert-base-uncased --input lines.txt --link doctor,she\n"
+           "  multihead heads -m gpt2 --input lines.txt --ablate\n"
+           "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
+           "  multihead heads -m vit-base-patch16-224 *.png\n"
+           "  multihead heads --compare 1,2,4,8\n",
 };
 
 // ---- control flow -------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ static int run_heads(int argc, char **argv)
 
 const command heads_command = {
     .name = "heads",
-    .summary = "tell what the heads of a model do, and what it loses without them",
+    .summary = "show what the heads of a model do, and what it loses without them",
     .argp = &heads_argp,
     .run = run_heads,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts of `multihead heads`: the texts, where attention goes, which heads tie two words, what
+// The parts of `multihead heads`: the texts, where attention goes, which heads link two words, what
 // is lost without a head, and one head against many; as text, JSON and most as a picture.
 #ifndef CLI_HEADS_PARTS_H
 #define CLI_HEADS_PARTS_H
@@ -45,7 +45,7 @@ const head_column *head_columns(mh_trace_kind kind, bool picture);
 // The mean distance, in tokens or, of pictures, in patches.
 #define DISTANCE_LABEL "dist"
 
-// ---- which heads tie two words ------------------------------------------------------------------
+// ---- which heads link two words -----------------------------------------------------------------
 
 // Ranks heads by their links over all texts that have both words. Returns an exit code.
 int show_links(const text_arguments *a, const link_words *words);

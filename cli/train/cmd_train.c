@@ -25,7 +25,7 @@ static void record_options(train *t)
     t->unrecorded = true;
 }
 
-// Of a run that is counted in epochs: who asks for updates knows their number.
+// For a run that is counted in epochs: who asks for updates knows their number.
 static void note_few_updates(const train *t, const mh_train_event *event)
 {
     enum { FEW = 30 };
@@ -256,7 +256,7 @@ static char *join_arguments(int argc, char **argv)
     return text;
 }
 
-// The directory of --init; of a run that is resumed, which does not read it, the name is enough.
+// The directory of --init; a run that is resumed does not read it: the name is enough.
 static int find_init(train *t)
 {
     char *checkpoint = join_path(t->options.directory, "checkpoint.safetensors");

@@ -22,7 +22,7 @@ extern "C" {
 
 // Keys of a query. Positions are relative to the query's own; in cross-attention to the aligned
 // one: the source token, not a special one, that the mean of all heads of all layers weights most.
-// Of pictures, whose tokens are named "row,column", queries are the patches.
+// In pictures, whose tokens are named "row,column", queries are the patches.
 typedef enum mh_head_pattern {
     MH_PATTERN_NONE = -1,
     MH_PATTERN_PREVIOUS = 0, // the position before

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/train.h: train translators, language models and classifiers of pictures.
+// multihead/train.h: train translators, language models and classifiers of texts or pictures.
 //
 //     mh_train_options options = mh_train_options_default();
 //     options.data = "train.tsv";
@@ -161,30 +161,33 @@ typedef struct mh_train_options {
     mh_schedule schedule;     // MH_SCHEDULE_INVERSE_SQRT: after the warm-up
     double min_learning_rate; // 0: where the cosine ends
 
-    // Other tasks. `data` and `valid` are then, of classification, lines of label TAB text; of
-    // pictures, a directory with one directory of
-    // pictures for every label, or an idx file of images (MNIST's form, plain or gzip), beside
-    // which the file of labels is found by its name; of a language model, text whose documents are
-    // separated by empty lines. Of
-    // `model` they have d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and
-    // dropout. `label_smoothing` is for all.
+    // Other tasks. `data` and `valid` are then
+    //   - classification: lines of label TAB text;
+    //   - pictures: a directory with one directory of pictures for every label, or an idx file of
+    //     images (MNIST's form, plain or gzip), beside which the file of labels is found by its
+    //     name;
+    //   - language models: text whose documents are separated by empty lines.
+    // `model` gives d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and dropout.
+    // `label_smoothing` is for all.
     mh_task_kind task;   // MH_TASK_TRANSLATION
-    mh_lm_arch arch;     // MH_LM_GPT2; of a language model, whose context is model->max_length
+    mh_lm_arch arch;     // MH_LM_GPT2; for language models, whose context is model->max_length
     size_t image_size;   // 0: an idx file's, or 32; height and width that pictures are resized to
     size_t patch_size;   // 4: height and width of a patch, which divides image_size
     size_t crop_padding; // 0: off; else pictures are padded by so many pixels and cropped at random
     bool flip;           // false; true: half of the pictures, at random, are mirrored
 
-    // NULL; else the directory of a model that the run starts from: of translations one of ours, of
-    // a language model a GPT-2 or Llama (pretrained.h). Weights, tokenizer and sizes are its own,
-    // and the optimiser's state is new; a run that is resumed does not read it. `model` is NULL, or
+    // NULL; else the directory of a model that the run starts from: a translator of ours, a GPT-2
+    // or Llama for a language model, a BERT or DistilBERT for classification (pretrained.h).
+    // Weights, tokenizer and sizes are its own, and the optimiser's state is new; a run that is
+    // resumed does not read it. `model` is NULL, or
     // its sizes are 0, or as in that model (max_length of a language model: at most that); its
     // dropout is less than 0, which is that of a model of ours, else 0, or a new one.
     const char *init;
 
     // The part of the training data that is held out if `valid` is NULL, 0 .. 1; less than 0: 0.1
-    // of classification; of text 0.01, the last documents; of translation 0.01, but hundreds of
-    // pairs; none of pictures and of fewer than some 100 lines. Lines are chosen by their hash.
+    // for classification; 0.01 for language models, the last documents; 0.01 for translation, but
+    // hundreds of pairs; none of pictures and of fewer than some 100 lines. Lines are chosen by
+    // their hash.
     double held_out; // -1
 
     const char *label_names; // NULL: an idx file's labels are numbers; "T-shirt,Trouser,...": names
@@ -228,9 +231,9 @@ typedef struct mh_train_result {
     bool stopped;       // by the event function
     bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
-    uint64_t warmup;  // updates; a run that ends before them has hardly learnt
-    double best_bleu; // of the saved translator; NaN for other tasks, and without validation
-    double best_loss; // of the saved model; NaN without validation
+    uint64_t warmup;      // updates; a run that ends before them has hardly learnt
+    double best_bleu;     // of the saved translator; NaN for other tasks, and without validation
+    double best_loss;     // of the saved model; NaN without validation
     uint64_t best_update; //
     uint64_t bytes_sent;  // by this rank in updates of this call: gradients and parameters
     bool agreed;          // after an error, with a communicator: all ranks have returned it
