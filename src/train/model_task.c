@@ -49,6 +49,18 @@ mh_status mh_model_task_begin(mh_run *run)
     return mh_model_task_write(run, "config.json", &run->config);
 }
 
+mh_status mh_model_task_parameters(mh_run *run, size_t *floats, float **values)
+{
+    run->layered = blocks_of(run)->floats;
+    *floats = run->layered + mh_model_parameters(run->model)->floats;
+    run->own = mh_alloc(run->context, *floats * sizeof *run->own);
+    run->floats = run->own ? *floats : 0;
+    *values = run->own;
+    return run->own ? MH_OK : MH_ERROR_MEMORY;
+}
+
+size_t mh_model_task_labels(const mh_run *run) { return mh_model_describe(run->model)->labels; }
+
 mh_status mh_model_task_check_heads(const mh_run *run)
 {
     const mh_translator_config *m = run->options->model;

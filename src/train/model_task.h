@@ -13,6 +13,12 @@
 mh_status mh_model_task_create(mh_run *run);
 mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size);
 
+// run->own, which is copied to both arrays of the model's parameters.
+mh_status mh_model_task_parameters(mh_run *run, size_t *floats, float **values);
+
+// The number of a classifier's labels.
+size_t mh_model_task_labels(const mh_run *run);
+
 // Initial parameters, or those of the model to start from with its tokenizer's files; config.json.
 mh_status mh_model_task_begin(mh_run *run);
 

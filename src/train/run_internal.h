@@ -34,6 +34,9 @@ typedef struct mh_task {
     // The other ranks create the model from this file of the leader's.
     const char *model_file;
     mh_status (*receive)(mh_run *run, const char *bytes, size_t size);
+    // All ranks: the parameters, `floats` of them at *values. Sets run->layered.
+    mh_status (*parameters)(mh_run *run, size_t *floats, float **values);
+    size_t (*vocabulary)(const mh_run *run); // of the leader: tokens or labels
     // All ranks: data besides the examples.
     mh_status (*share)(mh_run *run);
     // The settings of model and data.

@@ -400,28 +400,11 @@ static mh_status choose_decay(mh_run *run)
 
 // ---- model --------------------------------------------------------------------------------------
 
-// A translator's parameters are one array; those of other models are copied to both of theirs.
-static mh_status find_parameters(mh_run *run, size_t *floats, float **values)
-{
-    if (run->translator) {
-        const mh_parameters *parameters = mh_translator_parameters(run->translator);
-        *floats = run->layered = parameters->floats;
-        *values = parameters->values;
-        return MH_OK;
-    }
-    run->layered = mh_transformer_parameters(mh_model_transformer(run->model))->floats;
-    *floats = run->layered + mh_model_parameters(run->model)->floats;
-    run->own = mh_alloc(run->context, *floats * sizeof *run->own);
-    run->floats = run->own ? *floats : 0;
-    *values = run->own;
-    return run->own ? MH_OK : MH_ERROR_MEMORY;
-}
-
 mh_status mh_run_allocate(mh_run *run)
 {
     size_t floats;
     float *values;
-    MH_TRY(find_parameters(run, &floats, &values));
+    MH_TRY(run->task->parameters(run, &floats, &values));
     float *memory = mh_alloc(run->context, 3 * floats * sizeof *memory);
     if (!memory)
         return MH_ERROR_MEMORY;
@@ -457,16 +440,12 @@ static void run_prepare_describe(mh_run *run, size_t bad_lines)
     e->pairs = run->examples.count;
     if (run->task->kind == MH_TASK_LM && !run->options->valid)
         e->held_out = run->valid.examples.count;
-    e->valid_pairs = run->translator ? run->valid.corpus.count : run->valid.examples.count;
+    e->valid_pairs = run->valid.corpus.count ? run->valid.corpus.count : run->valid.examples.count;
     e->task = run->task->kind;
     e->starts_from_model = run->options->init != NULL;
     e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
     e->parameters = run->arrays.floats;
-    e->vocabulary = run->translator ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))
-                    : run->task->kind == MH_TASK_CLASSIFICATION
-                        ? mh_model_describe(run->model)->labels
-                    : run->tokenizer ? mh_tokenizer_size(run->tokenizer)
-                                     : run->label_count;
+    e->vocabulary = run->task->vocabulary(run);
     e->precision = run->precision == MH_PRECISION_BF16 ? "bf16" : "f32";
 }
 

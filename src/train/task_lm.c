@@ -236,6 +236,8 @@ static void lm_settings(mh_run *run)
     mh_model_task_set_dropout(run);
 }
 
+static size_t lm_vocabulary(const mh_run *run) { return mh_tokenizer_size(run->tokenizer); }
+
 // ---- loss ---------------------------------------------------------------------------------------
 
 typedef struct lm_batch {
@@ -421,6 +423,8 @@ const mh_task mh_task_lm = {
     .begin = lm_begin,
     .model_file = "config.json",
     .receive = mh_model_task_receive,
+    .parameters = mh_model_task_parameters,
+    .vocabulary = lm_vocabulary,
     .share = lm_share,
     .settings = lm_settings,
     .loss = lm_loss,
