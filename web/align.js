@@ -40,7 +40,7 @@ const align = {
     this.caption = el('p', {class: 'muted'});
     host.append(el('div', {class: 'aligned'},
       el('section', {class: 'card'},
-        el('h2', {}, placeName(group, state.layer, state.head)), offNote(group, state.layer, state.head),
+        el('h2', {}, headTitle(group, state.layer, state.head)), offNote(group, state.layer, state.head),
         cross ? null : el('p', {class: 'note'},
           'This model has no cross-attention: the lines are from the queries to the keys of one text.'),
         this.pair, this.caption),
@@ -75,7 +75,7 @@ const align = {
 
   // All links, or those of the word that was chosen.
   rest() {
-    this.point(placeOf(current.group.queries, state.token, state.words), true);
+    this.point(positionOf(current.group.queries, state.token, state.words), true);
   },
 
   point(i, query) {

@@ -11,8 +11,8 @@ const viewsOf = trace => VIEWS.filter(v => !v.offered || v.offered(trace));
 const currentMatrix = () => current.group.matrix(state.layer, state.head, state.words);
 // Steps computes one head, never the mean of all.
 const shownHead = () => (state.view === 'steps' ? Math.max(0, state.head) : state.head);
-const placeName = (group, layer, head) => `${group.name}, ${group.axis} ${layer}, ${headName(head)}`;
-const currentTitle = () => placeName(current.group, state.layer, shownHead());
+const headTitle = (group, layer, head) => `${group.name}, ${group.axis} ${layer}, ${headName(head)}`;
+const currentTitle = () => headTitle(current.group, state.layer, shownHead());
 const countedOptions = n => Array.from({length: n}, (_, i) => [i, String(i)]);
 
 // Changes what is shown. Alignment always shows cross-attention, if there is any.

@@ -38,7 +38,7 @@ const compare = {
     const {group, layer, head, suffix} = pane, id = name => `${name}${suffix || 1}`;
     const set = changes => {
       const [, right] = this.panes;
-      const kept = suffix ? {kind2: right.kind, layer2: right.layer, head2: right.head} : {kind2: right.kind, layer2: right.layer, head2: right.head};
+      const kept = {kind2: right.kind, layer2: right.layer, head2: right.head};
       go({...kept, ...Object.fromEntries(Object.entries(changes).map(([k, v]) => [k + suffix, v]))});
     };
     const parts = [];
@@ -51,10 +51,10 @@ const compare = {
     parts.push(
       choose(id('layer'), capitalise(group.axis), countedOptions(group.layers), layer, v => set({layer: Number(v)})),
       choose(id('head'), 'Head', [[-1, 'mean'], ...countedOptions(group.heads)], head, v => set({head: Number(v)})));
-    pane.canvas = el('canvas', {role: 'img', 'aria-label': placeName(group, layer, head)});
+    pane.canvas = el('canvas', {role: 'img', 'aria-label': headTitle(group, layer, head)});
     pane.stage = el('div', {class: 'stage'}, pane.canvas);
     pane.readout = el('p', {class: 'readout'});
-    return el('section', {class: 'card'}, el('h2', {}, placeName(group, layer, head)),
+    return el('section', {class: 'card'}, el('h2', {}, headTitle(group, layer, head)),
       el('div', {class: 'panecontrols'}, ...parts),
       pane.trace.output ? el('p', {lang: ''}, el('span', {class: 'muted'}, '→ '), pane.trace.output) : null,
       offNote(group, layer, head), pane.stage, pane.readout);
@@ -78,16 +78,16 @@ const compare = {
   },
 
   async svg() {
-    const drawn = this.panes.map(pane => heatmapSvg(pane.matrix, state.shade, placeName(pane.group, pane.layer, pane.head)));
+    const drawn = this.panes.map(pane => heatmapSvg(pane.matrix, state.shade, headTitle(pane.group, pane.layer, pane.head)));
     const sizes = drawn.map(svg => svg.match(/width="([\d.]+)" height="([\d.]+)"/).slice(1).map(Number));
     const [[left, high], [right, low]] = sizes;
-    const place = (svg, x) => svg.replace('<svg ', `<svg x="${x}" y="0" `);
-    return svgPage(left + right, Math.max(high, low), place(drawn[0], 0) + place(drawn[1], left));
+    const putAt = (svg, x) => svg.replace('<svg ', `<svg x="${x}" y="0" `);
+    return svgPage(left + right, Math.max(high, low), putAt(drawn[0], 0) + putAt(drawn[1], left));
   },
   async csv() {
-    return csvOf([['side', 'place', 'query', 'query token', 'key', 'key token', 'weight'],
+    return csvOf([['side', 'head', 'query', 'query token', 'key', 'key token', 'weight'],
       ...this.panes.flatMap(({group, layer, head, matrix: m}, side) =>
         m.rowLabels.flatMap((label, i) => m.colLabels.map((key, j) =>
-          [side, placeName(group, layer, head), i, label, j, key, m.data[i * m.cols + j]])))]);
+          [side, headTitle(group, layer, head), i, label, j, key, m.data[i * m.cols + j]])))]);
   },
 };

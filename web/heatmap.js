@@ -67,9 +67,9 @@ const heatmap = {
       )
     );
     heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix, {
-      pinned: placeOf(group.queries, state.token, state.words),
-      pin: place => {
-        state.token = tokenAt(group.queries, place, state.words);
+      pinned: positionOf(group.queries, state.token, state.words),
+      pin: position => {
+        state.token = tokenAt(group.queries, position, state.words);
         writeHash();
       },
     });

@@ -23,7 +23,7 @@ const lines = {
       this.chosen.clear();
       this.origin = origin;
     }
-    if (state.token >= 0) this.chosen.add(placeOf(group.queries, state.token, state.words));
+    if (state.token >= 0) this.chosen.add(positionOf(group.queries, state.token, state.words));
     this.followHead(group);
     const chips = el('div', {class: 'chips', role: 'group', 'aria-label': 'Heads'});
     const limit = el('input', {

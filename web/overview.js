@@ -55,11 +55,11 @@ const overview = {
     const preview = () => this.feature(group, layer, head).catch(error => console.error(error));
     const button = el('button', {
       class: off ? 'thumb off' : 'thumb',
-      'data-place': `${group.kind} ${layer} ${head}`,
+      'data-head': `${group.kind} ${layer} ${head}`,
       onclick: () => go({view: 'heatmap', kind: group.kind, layer, head}),
       onpointerenter: e => e.pointerType === 'mouse' && preview(),
       onfocus: preview,
-      'aria-label': placeName(group, layer, head) + (off ? ', disabled' : ''),
+      'aria-label': headTitle(group, layer, head) + (off ? ', disabled' : ''),
     }, canvas);
     jobs.push({group, layer, head, canvas});
     return head >= 0 && canDisable(group) ? el('span', {class: 'switchable'}, button, offSwitch(group, layer, head)) : button;
@@ -67,20 +67,20 @@ const overview = {
 
   // One head with its words, and what it says in a sentence.
   async feature(group, layer, head, alive = () => true) {
-    const place = `${group.kind} ${layer} ${head}`;
-    if (this.shown === place) return;
-    this.shown = place;
+    const shown = `${group.kind} ${layer} ${head}`;
+    if (this.shown === shown) return;
+    this.shown = shown;
     const m = await group.matrix(layer, head, state.words);
-    if (!alive() || this.shown !== place) return;
+    if (!alive() || this.shown !== shown) return;
     const pattern = head >= 0 && group.trace.groups.size ? (await statisticsOf(group, layer, head)).pattern : '';
-    if (!alive() || this.shown !== place || !this.featured.isConnected) return;
+    if (!alive() || this.shown !== shown || !this.featured.isConnected) return;
     for (const old of document.querySelectorAll('.thumb.chosen')) old.classList.remove('chosen');
-    const chosen = document.querySelector(`.thumb[data-place="${place}"]`);
+    const chosen = document.querySelector(`.thumb[data-head="${shown}"]`);
     if (chosen) chosen.classList.add('chosen');
-    const canvas = el('canvas', {role: 'img', 'aria-label': placeName(group, layer, head)});
+    const canvas = el('canvas', {role: 'img', 'aria-label': headTitle(group, layer, head)});
     const stage = el('div', {class: 'stage'}, canvas), readout = el('p', {class: 'readout'});
     this.featured.replaceChildren(
-      el('h2', {}, placeName(group, layer, head), pattern
+      el('h2', {}, headTitle(group, layer, head), pattern
         ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${patternMeaning(group, pattern)}`)
         : null),
       ...[offNote(group, layer, head)].filter(note => note), stage, readout, heatmap.legend());
@@ -146,8 +146,8 @@ function sizeText({kind, patches, keys, rows, cols, square}) {
 // none. A query that sees one or two keys has no choice and is left out.
 function clearestCell(group, m, words = state.words) {
   if (!group.keys.named || !group.queries.named) return null;
-  const speaks = (tokens, place) => {
-    const token = tokenAt(tokens, place, words);
+  const speaks = (tokens, position) => {
+    const token = tokenAt(tokens, position, words);
     return !tokens.special[token] && !isPunctuation(tokens.bare[token]);
   };
   const masked = group.kind === 'decoder.self';

@@ -134,7 +134,7 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
   const mark = group.keys.named ? group.keys.bare.map(isPunctuation) : group.keys.bare.map(() => false);
   let live = 0, counted = 0;
   for (let i = 0; i < rows; i++) {
-    const place = i * stretch, own = aligned ? aligned[i] : Math.round(place);
+    const position = i * stretch, own = aligned ? aligned[i] : Math.round(position);
     // a word has as many tokens as it has; positions without words are words of one token
     const [before, word, after] = wordsAround(group.keys, own, aligned !== null);
     let entropy = 0, sum = 0, seen = 0;
@@ -144,9 +144,9 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
       seen++;
       sum += w;
       entropy -= w * Math.log2(w);
-      const d = Math.abs(j - (aligned ? own : place));
+      const d = Math.abs(j - (aligned ? own : position));
       s.distance += w * d;
-      if (Math.abs(j - place) <= 2.5) s.near += w;
+      if (Math.abs(j - position) <= 2.5) s.near += w;
       if (k[j] === q[i] && j !== own) s.same += w;
       if (mark[j]) s.punctuation += w;
     }

@@ -8,7 +8,7 @@
 //     every head        the same as small maps
 //
 // Colour is the root of a weight relative to the map's largest; of rollout, which is never far from
-// even, it is the place between the smallest and the largest.
+// even, it is the position from the smallest to the largest.
 
 const HEAT = '255, 96, 0',
   HEAT_MOST = 0.85, // opacity of the largest weight

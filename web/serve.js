@@ -97,7 +97,7 @@ function offSwitch(group, layer, head, label = '') {
   return el('button', {
     class: 'offswitch',
     'aria-pressed': String(off),
-    'aria-label': `Disable ${placeName(group, layer, head)}`,
+    'aria-label': `Disable ${headTitle(group, layer, head)}`,
     title: off ? 'enable this head again' : `disable this head, and ${TASKS[servedTask()].again}`,
     onclick: () => toggleOff(group, layer, head),
   }, label || (off ? '○' : '●'));

@@ -104,9 +104,9 @@ const theme = () =>
   (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light');
 
 function interpolate(anchors, at) {
-  const place = Math.min(Math.max(at, 0), 1) * (anchors.length - 1);
-  const below = Math.min(Math.floor(place), anchors.length - 2),
-    part = place - below;
+  const position = Math.min(Math.max(at, 0), 1) * (anchors.length - 1);
+  const below = Math.min(Math.floor(position), anchors.length - 2),
+    part = position - below;
   return anchors[below].map((c, i) => Math.round(c * (1 - part) + anchors[below + 1][i] * part));
 }
 

@@ -132,8 +132,8 @@ function mergeWords(matrix, queries, keys) {
 }
 
 // The row or column of a token, and the token of a row or column; -1 is none.
-const placeOf = (tokens, token, words) => (token < 0 || !words ? token : tokens.wordOf[token]);
-const tokenAt = (tokens, place, words) => (place < 0 || !words ? place : tokens.words[place].first);
+const positionOf = (tokens, token, words) => (token < 0 || !words ? token : tokens.wordOf[token]);
+const tokenAt = (tokens, position, words) => (position < 0 || !words ? position : tokens.words[position].first);
 
 // ---- a group: all layers of one kind ----------------------------------------------------------
 

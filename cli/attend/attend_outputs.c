@@ -24,8 +24,7 @@ int attend_allocate_outputs(attend *a)
     const bool gradients = a->inputs[INPUT_GRAD_OUT].spec;
     for (int i = 0; i < OUTPUT_COUNT; i++) {
         output *o = &a->outputs[i];
-        bool needed =
-            i == OUTPUT_OUT || (i == OUTPUT_WEIGHTS && a->shapes) || (i == OUTPUT_LSE && gradients);
+        const bool needed = i == OUTPUT_OUT || (i == OUTPUT_LSE && gradients);
         if (!o->path && !needed)
             continue;
         int code = array_allocate(a->context, o->option, MH_F32, forms[i].rank, forms[i].shape,
@@ -33,7 +32,7 @@ int attend_allocate_outputs(attend *a)
         if (code != EXIT_DONE)
             return code;
     }
-    if (a->outputs[OUTPUT_WEIGHTS].path || a->shapes)
+    if (a->outputs[OUTPUT_WEIGHTS].path)
         a->options.weights = &a->outputs[OUTPUT_WEIGHTS].tensor;
     if (a->outputs[OUTPUT_LSE].path || gradients)
         a->options.lse = &a->outputs[OUTPUT_LSE].tensor;
@@ -52,7 +51,8 @@ void attend_show_shapes(const attend *a)
 {
     char shape[128];
     const mh_tensor out = as_user_sees(a, &a->outputs[OUTPUT_OUT].tensor);
-    const mh_tensor weights = as_user_sees(a, &a->outputs[OUTPUT_WEIGHTS].tensor);
+    mh_tensor weights = as_user_sees(a, &a->inputs[INPUT_Q].tensor);
+    weights.shape[weights.rank - 1] = a->inputs[INPUT_K].tensor.shape[2];
     const char *before = a->query_rank == 4   ? "batch, heads, "
                          : a->query_rank == 3 ? "heads, "
                                               : "";

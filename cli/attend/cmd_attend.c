@@ -293,14 +293,32 @@ static const struct argp attend_argp = {
 
 // ---- computing ----------------------------------------------------------------------------------
 
+// The plan, which also checks all arguments.
+static int find_plan(attend *a, mh_attention_plan *plan)
+{
+    *plan = mh_attention_plan_default();
+    const mh_status status = mh_attention_explain(
+        a->context, &a->options, &a->inputs[INPUT_Q].tensor, &a->inputs[INPUT_K].tensor,
+        &a->inputs[INPUT_V].tensor, &a->outputs[OUTPUT_OUT].tensor, plan);
+    return status ? complain_status(a->context, status, NULL) : EXIT_DONE;
+}
+
+// Nothing is computed.
+static int show_shapes(attend *a)
+{
+    mh_attention_plan plan;
+    const int code = find_plan(a, &plan);
+    if (code == EXIT_DONE)
+        attend_show_shapes(a);
+    return code;
+}
+
 static int explain(attend *a)
 {
-    mh_attention_plan plan = mh_attention_plan_default();
-    mh_status status = mh_attention_explain(a->context, &a->options, &a->inputs[INPUT_Q].tensor,
-                                            &a->inputs[INPUT_K].tensor, &a->inputs[INPUT_V].tensor,
-                                            &a->outputs[OUTPUT_OUT].tensor, &plan);
-    if (status != MH_OK)
-        return complain_status(a->context, status, NULL);
+    mh_attention_plan plan;
+    const int code = find_plan(a, &plan);
+    if (code != EXIT_DONE)
+        return code;
     report r = report_begin(stdout, a->json, 14);
     report_text(&r, "isa", "level", plan.isa);
     report_count(&r, "threads", "threads", plan.threads, "");
@@ -365,13 +383,11 @@ static int attend_files(attend *a)
         code = explain(a);
     if (code == EXIT_DONE && a->trace)
         code = attend_trace(a);
-    else if (code == EXIT_DONE && (a->shapes || outputs_wanted(a->outputs, 0, OUTPUT_COUNT)))
+    else if (code == EXIT_DONE && a->shapes)
+        code = show_shapes(a);
+    else if (code == EXIT_DONE && outputs_wanted(a->outputs, 0, OUTPUT_COUNT))
         code = attend_at_once(a);
-    if (code != EXIT_DONE)
-        return code;
-    if (a->shapes)
-        attend_show_shapes(a);
-    return attend_save_outputs(a);
+    return code == EXIT_DONE ? attend_save_outputs(a) : code;
 }
 
 static int run_attend(int argc, char **argv)

@@ -44,13 +44,13 @@ static void key_range(const scene *s, size_t b, size_t i, int64_t *first, int64_
     const int64_t keys = o->key_lengths ? o->key_lengths[b] : (int64_t)s->shape[3];
     const int64_t offset =
         o->causal == MH_CAUSAL_BOTTOM_RIGHT ? keys - (int64_t)s->shape[2] : o->offset;
-    const int64_t place = (int64_t)i + offset;
-    *first = o->window_left >= 0 && place > o->window_left ? place - o->window_left : 0;
+    const int64_t position = (int64_t)i + offset;
+    *first = o->window_left >= 0 && position > o->window_left ? position - o->window_left : 0;
     *end = keys;
-    if (o->window_right >= 0 && place + o->window_right + 1 < *end)
-        *end = place + o->window_right + 1;
-    if (o->causal != MH_CAUSAL_NONE && place + 1 < *end)
-        *end = place + 1;
+    if (o->window_right >= 0 && position + o->window_right + 1 < *end)
+        *end = position + o->window_right + 1;
+    if (o->causal != MH_CAUSAL_NONE && position + 1 < *end)
+        *end = position + 1;
 }
 
 static bool sees_a_key(const scene *s, size_t b, size_t h, size_t i)

@@ -76,18 +76,19 @@ const struct argp embed_argp = {
     .parser = embed_parse_option,
     .children = children,
     .args_doc = "-m MODEL [OPTION...] [TEXT|PICTURE...]",
-    .doc = "Turns each text into one vector with a pretrained model, such as all-MiniLM-L6-v2, so "
-           "that texts of similar meaning have similar vectors.\n"
-           "\n"
-           "Without --out, --similarity or --json, prints the vectors' width and first values, one "
-           "line per text. A text's vector does not depend on the other texts.\n"
-           "\n"
-           "Of a model that reads pictures, arguments are picture files; of CLIP those whose names "
-           "end as picture files do (.png, .jpg, .jpeg, .ppm, .pgm, .pnm), and others are texts.\v"
-           "Examples:\n"
-           "  multihead embed -m all-MiniLM-L6-v2 \"A man is eating food.\"\n"
-           "  multihead embed -m all-MiniLM-L6-v2 --input lines.txt --out vectors.npy\n"
-           "  multihead embed -m all-MiniLM-L6-v2 --similarity \"a cat\" \"a dog\" \"a bill\"\n"
-           "  multihead embed -m all-MiniLM-L6-v2 --json <lines.txt\n"
-           "  multihead embed -m clip-vit-base-patch32 --similarity cat.png \"a cat\" \"a dog\"\n",
+    .doc =
+        "Turns each text into one vector with a pretrained model, such as all-MiniLM-L6-v2, so "
+        "that texts of similar meaning have similar vectors.\n"
+        "\n"
+        "Without --out, --similarity or --json, prints the vectors' width and first values, one "
+        "line per text. A text's vector does not depend on the other texts.\n"
+        "\n"
+        "Arguments for a model that reads pictures are picture files; for CLIP those whose names "
+        "end as picture files do (.png, .jpg, .jpeg, .ppm, .pgm, .pnm), and others are texts.\v"
+        "Examples:\n"
+        "  multihead embed -m all-MiniLM-L6-v2 \"A man is eating food.\"\n"
+        "  multihead embed -m all-MiniLM-L6-v2 --input lines.txt --out vectors.npy\n"
+        "  multihead embed -m all-MiniLM-L6-v2 --similarity \"a cat\" \"a dog\" \"a bill\"\n"
+        "  multihead embed -m all-MiniLM-L6-v2 --json <lines.txt\n"
+        "  multihead embed -m clip-vit-base-patch32 --similarity cat.png \"a cat\" \"a dog\"\n",
 };

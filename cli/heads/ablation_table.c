@@ -23,10 +23,9 @@ typedef struct changes {
     double most;           // the brightest cell
 } changes;
 
-// How much worse: more loss, less BLEU.
 static double change_of(const changes *c, const head_loss *without)
 {
-    return c->bleu ? without->bleu - c->a->all_on.bleu : without->loss - c->a->all_on.loss;
+    return ablation_change(c->a, without, c->bleu);
 }
 
 static double harm_of(const changes *c, double change)

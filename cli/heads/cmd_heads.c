@@ -33,6 +33,7 @@ typedef struct heads {
     size_t width; // 0: the terminal's
     output files[FILE_COUNT];
     head_compare compare;
+    const char *compare_only; // an option of --compare
 } heads;
 
 static const struct argp_option option_table[] = {
@@ -45,7 +46,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "What is lost without a head", 2},
     {"ablate", KEY_ABLATE, NULL, 0,
      "instead: the change of the loss when a head is off, for each, and all of a layer. The loss "
-     "is that of the next token, of masked tokens or, of pairs, of the translation",
+     "is that of the next token, of masked tokens or, for pairs, of the translation",
      0},
     {"alone", KEY_ALONE, NULL, 0, "the same, and with a head as the only one of its layer", 0},
     {"curve", KEY_CURVE, NULL, 0,
@@ -57,7 +58,7 @@ static const struct argp_option option_table[] = {
     {"svg", KEY_SVG, "FILE", 0, "write the picture alone", 0},
     {NULL, 0, NULL, 0, "One head against many, without a model", 4},
     {"compare", KEY_COMPARE, "H,H,...", 0,
-     "train one attention layer of width 64 with each of these numbers of heads to tell the "
+     "train one attention layer of width 64 with each of these numbers of heads to name the "
      "4 tokens before each token, and print how often it is right",
      0},
     {"steps", KEY_STEPS, "N", 0, "of --compare; default: 200", 0},
@@ -78,21 +79,52 @@ static void parse_link(struct argp_state *state, heads *c, const char *argument)
         argp_error(state, "--link: found '%s', expected two words, A,B", argument);
 }
 
-static void check_heads(struct argp_state *state, heads *c)
+// Two options that cannot be combined.
+typedef struct exclusion {
+    const char *option, *other; // NULL: not given
+} exclusion;
+
+static void check_combinations(struct argp_state *state, const heads *c)
 {
     const text_arguments *a = &c->arguments;
-    const bool files = outputs_wanted(c->files, 0, FILE_COUNT);
-    if (c->link.first &&
-        (c->compare.heads || c->ablation.wanted || c->far_given || c->width || files))
-        argp_error(state, "--link is without --ablate, --compare, --far, --width and files");
-    c->compare.json = a->json;
+    const char *const compare = c->compare.heads ? "--compare" : NULL;
+    const char *const link = c->link.first ? "--link" : NULL;
+    const char *const ablate = c->ablation.wanted ? "--ablate" : NULL;
+    const char *const far = c->far_given ? "--far" : NULL, *width = c->width ? "--width" : NULL;
+    const char *const page = c->files[FILE_PAGE].path ? "--page" : NULL;
+    const char *const svg = c->files[FILE_SVG].path ? "--svg" : NULL;
+    const exclusion exclusions[] = {{link, compare},
+                                    {link, ablate},
+                                    {link, far},
+                                    {link, width},
+                                    {link, page},
+                                    {link, svg},
+                                    {compare, a->model_name ? "-m" : NULL},
+                                    {compare, a->count ? "texts" : NULL},
+                                    {compare, a->input_path ? "--input" : NULL},
+                                    {compare, ablate},
+                                    {compare, far},
+                                    {compare, width},
+                                    {compare, page},
+                                    {compare, svg},
+                                    {ablate, far}};
+    for (size_t i = 0; i < sizeof exclusions / sizeof *exclusions; i++)
+        if (exclusions[i].option && exclusions[i].other)
+            argp_error(state, "%s cannot be combined with %s", exclusions[i].option,
+                       exclusions[i].other);
+    if (!compare && c->compare_only)
+        argp_error(state, "%s is for --compare, which is missing", c->compare_only);
+}
+
+static void check_heads(struct argp_state *state, heads *c)
+{
+    check_combinations(state, c);
+    c->compare.json = c->arguments.json;
     if (c->compare.heads) {
         compare_check(state, &c->compare);
-        if (a->model_name || a->count || a->input_path || c->ablation.wanted || files)
-            argp_error(state, "--compare is without a model, texts, --ablate and files");
         return;
     }
-    if (!a->model_name)
+    if (!c->arguments.model_name)
         argp_error(state, "-m is missing, expected the directory or the name of a model");
     view_files_check(state, &c->files[FILE_PAGE]);
     outputs_check(state, c->files, FILE_COUNT, NULL);
@@ -137,9 +169,11 @@ static error_t heads_parse_option(int key, char *argument, struct argp_state *st
         c->compare.heads = argument;
         return 0;
     case KEY_STEPS:
+        c->compare_only = "--steps";
         c->compare.steps = (uint64_t)parse_integer(state, "--steps", argument, 1, 1000000);
         return 0;
     case KEY_SEED:
+        c->compare_only = "--seed";
         c->compare.seed = (uint64_t)parse_integer(state, "--seed", argument, 0, INT64_MAX);
         return 0;
     default:
@@ -154,31 +188,31 @@ static const struct argp heads_argp = {
     .parser = heads_parse_option,
     .children = children,
     .args_doc = "-m MODEL --input FILE [OPTION...]",
-    .doc =
-        "Tells what the heads of a model do, over many texts: how much of a head's attention "
-        "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
-        "rare words and so on, compared with a head of equal weights; of translators, relative "
-        "to the aligned token; of pictures, to neighbours, rows and columns, and how far. Or, "
-        "with --link, which heads tie one word to another; or, with --ablate, what the model loses "
-        "without each head.\v"
-        "Of a model that translates, a line is a source, a tab and its translation; without a "
-        "tab the model's own translation is used. Of a model that reads pictures, texts are "
-        "picture files.\n"
-        "\n"
-        "A figure is the mean over the queries that have such a key. * marks those far above a "
-        "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
-        "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
-        "mark that counts most: times the part of all queries that have such a key. Without a "
-        "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
-        "\n"
-        "Examples:\n"
-        "  multihead heads -m models/fr-en --input pairs.tsv\n"
-        "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
-        "  multihead heads -m bert-base-uncased --input lines.txt --link doctor,she\n"
-        "  multihead heads -m gpt2 --input lines.txt --ablate\n"
-        "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
-        "  multihead heads -m vit-base-patch16-224 *.png\n"
-        "  multihead heads --compare 1,2,4,8\n",
+    .doc = "Shows what the heads of a model do, over many texts: how much of a head's attention "
+           "goes to the previous token, to the next, to special tokens, punctuation, equal words, "
+           "rare words and so on, compared with a head of equal weights; in translators relative "
+           "to the aligned token; in pictures to neighbours, rows and columns, and how far. Or, "
+           "with --link, which heads link one word to another; or, with --ablate, what the model "
+           "loses "
+           "without each head.\v"
+           "A line for a model that translates is a source, a tab and its translation; without a "
+           "tab the model's own translation is used. Texts for a model that reads pictures are "
+           "picture files.\n"
+           "\n"
+           "A figure is the mean over the queries that have such a key. * marks those far above a "
+           "uniform head's, which has equal weights on all keys of a query: (mean - uniform) / "
+           "(100 - uniform) is 30 % or more, over 10 or more queries. A head is named after the "
+           "mark that counts most: times the part of all queries that have such a key. Without a "
+           "mark it is broad if its entropy is 85 % or more of the largest, else mixed.\n"
+           "\n"
+           "Examples:\n"
+           "  multihead heads -m models/fr-en --input pairs.tsv\n"
+           "  multihead heads -m all-MiniLM-L6-v2 --input lines.txt --page heads.html\n"
+           "  multihead heads -m bert-base-uncased --input lines.txt --link doctor,she\n"
+           "  multihead heads -m gpt2 --input lines.txt --ablate\n"
+           "  multihead heads -m models/fr-en --input pairs.tsv --curve --bleu --svg off.svg\n"
+           "  multihead heads -m vit-base-patch16-224 *.png\n"
+           "  multihead heads --compare 1,2,4,8\n",
 };
 
 // ---- control flow -------------------------------------------------------------------------------
@@ -257,7 +291,7 @@ static int run_heads(int argc, char **argv)
 
 const command heads_command = {
     .name = "heads",
-    .summary = "tell what the heads of a model do, and what it loses without them",
+    .summary = "show what the heads of a model do, and what it loses without them",
     .argp = &heads_argp,
     .run = run_heads,
 };

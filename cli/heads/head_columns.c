@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The columns of the tables, and what a head is called; see heads_parts.h.
+// The columns of the tables; see heads_parts.h.
 #include "heads_parts.h"
 
 #define END                                                                                        \
@@ -34,11 +34,4 @@ static const head_column picture_columns[] = {{MH_PATTERN_ITSELF, "self"},
 const head_column *head_columns(mh_trace_kind kind, bool picture)
 {
     return picture ? picture_columns : kind == MH_TRACE_CROSS ? cross_columns : self_columns;
-}
-
-const char *head_name(mh_trace_kind kind, const mh_head_figures *f)
-{
-    static const double broad = 0.85; // of the largest entropy
-    const char *name = mh_head_pattern_name(kind, f->pattern);
-    return name ? name : f->entropy >= broad ? "broad" : "mixed";
 }

@@ -45,8 +45,8 @@ typedef struct comparison {
     learned attention, rest;
     float *own; // values of `rest`
     uint64_t state;
-    int64_t ids[ROWS], places[ROWS], targets[ROWS * ANSWERS];
-    float x[ROWS * D], place[ROWS * D], y[ROWS * D], dx[ROWS * D], dy[ROWS * D]; // (B, T, D)
+    int64_t ids[ROWS], positions[ROWS], targets[ROWS * ANSWERS];
+    float x[ROWS * D], position[ROWS * D], y[ROWS * D], dx[ROWS * D], dy[ROWS * D]; // (B, T, D)
     float logits[ROWS * ANSWERS * V]; // (B T, ANSWERS V), and their gradients
 } comparison;
 
@@ -101,7 +101,7 @@ static void make_batch(comparison *c)
     for (size_t i = 0; i < ROWS; i++) {
         c->state = c->state * 6364136223846793005u + 1442695040888963407u;
         c->ids[i] = (int64_t)(c->state >> 33) % V;
-        c->places[i] = (int64_t)(i % T);
+        c->positions[i] = (int64_t)(i % T);
     }
     for (size_t i = 0; i < ROWS; i++)
         for (size_t a = 0; a < ANSWERS; a++)
@@ -124,9 +124,9 @@ static double part_correct(const comparison *c)
 static mh_status forward(comparison *c)
 {
     const mh_tensor id = mh_tensor_1d(c->ids, MH_I64, ROWS);
-    const mh_tensor at = mh_tensor_1d(c->places, MH_I64, ROWS);
+    const mh_tensor at = mh_tensor_1d(c->positions, MH_I64, ROWS);
     mh_tensor rows = mh_tensor_2d(c->x, MH_F32, ROWS, D);
-    mh_tensor where = mh_tensor_2d(c->place, MH_F32, ROWS, D);
+    mh_tensor where = mh_tensor_2d(c->position, MH_F32, ROWS, D);
     const mh_tensor tokens = own_view(c, TOKENS, false);
     const mh_tensor positions = own_view(c, POSITIONS, false);
     TRY(mh_embedding(c->context, &tokens, &id, 1, &rows));
@@ -163,7 +163,7 @@ static mh_status backward(comparison *c, double *loss)
     TRY(mh_mha_backward(c->context, c->mha, &c->options, &x, &x, &x, &dy, c->attention.gradients,
                         &dx, NULL, NULL));
     const mh_tensor id = mh_tensor_1d(c->ids, MH_I64, ROWS);
-    const mh_tensor at = mh_tensor_1d(c->places, MH_I64, ROWS);
+    const mh_tensor at = mh_tensor_1d(c->positions, MH_I64, ROWS);
     const mh_tensor drows = mh_tensor_2d(c->dx, MH_F32, ROWS, D);
     mh_tensor dtokens = own_view(c, TOKENS, true), dpositions = own_view(c, POSITIONS, true);
     TRY(mh_embedding_backward(c->context, &id, 1, -1, &drows, &dtokens));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Which heads tie one word to another, over all texts that have both; see heads_parts.h.
+// Which heads link one word to another, over all texts that have both; see heads_parts.h.
 #include "heads_parts.h"
 #include "messages.h"
 #include "pretrained/pictures.h"

@@ -1,37 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Tables of heads as a picture, and a page around it; see heads_parts.h.
+// Tables of heads as a picture, and a page around it; see heads_parts.h, and head_svg.h.
 //
 //     name          prev next self ...  dist
 //     0.0           [ 3] [61] [ 8] ...   1.4  next       a cell is as dark as its figure is large
 //
 // Only numbers and our own words are written, and the model's name, which is escaped. There is no
 // script, and nothing is loaded. The picture is light or dark as the reader's system is.
-#include "heads_parts.h"
+#include "head_svg.h"
 #include "messages.h"
 #include "translate/translate.h"
 
-#include <math.h>
 #include <multihead/io.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    LEFT = 96,
-    TOP = 74,
-    ROW = 22,
-    CELL = 46,
-    WIDE = 64,
-    MARGIN = 24,
-    NAME = 110,
-    CHART = 220,
-    HEADING = 76, // of names of columns, which are slanted
-};
-
-typedef struct picture {
-    FILE *to;
-    const head_output *o;
-    int width, height; // so far
-} picture;
 
 static const char style[] =
     "<style>\n"
@@ -67,16 +48,15 @@ static void put_escaped(FILE *to, const char *text)
         }
 }
 
-static void put_words(const picture *p, const char *class, int x, int y, const char *words)
+void svg_put_words(const svg_picture *p, const char *class, int x, int y, const char *words)
 {
     fprintf(p->to, "<text class=\"%s\" x=\"%d\" y=\"%d\">", class, x, y);
     put_escaped(p->to, words);
     fputs("</text>\n", p->to);
 }
 
-// A cell `part` dark, with a figure, what it is of, and a frame if the head is named after it.
-static void put_box(const picture *p, int x, int y, int width, double part, bool named,
-                    const char *figure, const char *title)
+void svg_put_box(const svg_picture *p, int x, int y, int width, double part, bool named,
+                 const char *figure, const char *title)
 {
     part = part < 0 ? 0 : part > 1 ? 1 : part;
     fprintf(p->to,
@@ -86,213 +66,7 @@ static void put_box(const picture *p, int x, int y, int width, double part, bool
             part > 0.5 ? " b" : "", x + width / 2, y + ROW - 7, figure);
 }
 
-// The name of a column, slanted, from the middle of its cells upwards.
-static void put_heading(const picture *p, int x, int y, const char *name)
-{
-    fprintf(p->to, "<g transform=\"translate(%d %d) rotate(-45)\">", x + CELL / 2, y - 6);
-    put_words(p, "", 0, 0, name);
-    fputs("</g>\n", p->to);
-}
-
-static const char *kind_title(mh_trace_kind kind)
-{
-    switch (kind) {
-    case MH_TRACE_ENCODER:
-        return "encoder self-attention";
-    case MH_TRACE_DECODER:
-        return "decoder self-attention";
-    case MH_TRACE_CROSS:
-        return "cross-attention";
-    default:
-        return "attention";
-    }
-}
-
-static void widen(picture *p, int width) { p->width = width > p->width ? width : p->width; }
-
-// ---- where attention goes -----------------------------------------------------------------------
-
-static void put_figures(picture *p, mh_trace_kind kind, const head_column *columns,
-                        const mh_head_figures *f, const char *label, bool uniform, int y)
-{
-    char figure[24], title[120];
-    int x = LEFT;
-    put_words(p, "e", LEFT - 10, y + ROW - 7, label);
-    for (const head_column *c = columns; c->label; c++) {
-        if (f->queries[c->pattern] == 0)
-            continue;
-        const double value = uniform ? f->uniform[c->pattern] : f->weight[c->pattern];
-        snprintf(figure, sizeof figure, "%.0f", 100 * value);
-        snprintf(title, sizeof title, "%s: %s %.1f %%, uniform %.1f %%", label,
-                 mh_head_pattern_name(kind, c->pattern), 100 * value, 100 * f->uniform[c->pattern]);
-        put_box(p, x, y, CELL, value, !uniform && f->score[c->pattern] >= MH_HEAD_SCORE, figure,
-                title);
-        x += CELL;
-    }
-    snprintf(figure, sizeof figure, "%.1f", uniform ? f->uniform_distance : f->distance);
-    put_words(p, "e", x + CELL - 6, y + ROW - 7, figure);
-    if (!uniform)
-        put_words(p, "", x + CELL + 8, y + ROW - 7, head_name(kind, f));
-    widen(p, x + CELL + NAME);
-}
-
-static void put_group(picture *p, mh_context *context, const mh_head_statistics *s,
-                      mh_trace_kind kind)
-{
-    size_t layers, heads;
-    bool is_picture;
-    mh_head_figures f = mh_head_figures_default();
-    char label[48];
-    if (!mh_head_statistics_size(s, kind, &layers, &heads, &is_picture) ||
-        mh_head_statistics_read(context, s, kind, 0, 0, &f))
-        return;
-    const head_column *columns = head_columns(kind, is_picture);
-    int x = LEFT, y = p->height;
-    put_words(p, "name", MARGIN, y + 24, kind_title(kind));
-    y += 34 + HEADING;
-    for (const head_column *c = columns; c->label; c++) {
-        if (f.queries[c->pattern] == 0)
-            continue;
-        put_heading(p, x, y, mh_head_pattern_name(kind, c->pattern));
-        x += CELL;
-    }
-    put_heading(p, x, y, "distance");
-    put_figures(p, kind, columns, &f, "uniform", true, y);
-    y += ROW + 4;
-    for (size_t i = 0; i < layers * heads; i++, y += ROW) {
-        if (mh_head_statistics_read(context, s, kind, i / heads, i % heads, &f))
-            return;
-        snprintf(label, sizeof label, "%zu.%zu", i / heads, i % heads);
-        put_figures(p, kind, columns, &f, label, false, y);
-    }
-    p->height = y + MARGIN;
-}
-
-// ---- what is lost without a head ----------------------------------------------------------------
-
-static void put_change(const picture *p, int x, int y, const char *how, const char *name,
-                       double change, double most, bool bleu)
-{
-    char figure[32], title[120];
-    const double harm = bleu ? -change : change;
-    snprintf(figure, sizeof figure, bleu ? "%+.1f" : "%+.3f", change);
-    snprintf(title, sizeof title, bleu ? "%s %s: BLEU %+.2f" : "%s %s: loss %+.4f", how, name,
-             change);
-    put_box(p, x, y, WIDE, most > 0 && harm > 0 ? sqrt(harm / most) : 0, false, figure, title);
-}
-
-static double change_of(const ablation *a, const head_loss *without, bool bleu)
-{
-    return bleu ? without->bleu - a->all_on.bleu : without->loss - a->all_on.loss;
-}
-
-// "encoder 0", "cross 2"; of one stack "layer 0".
-static void row_title(const ablation *a, size_t row, char title[48])
-{
-    char name[24];
-    ablation_row_name(a, row, name);
-    const char *dot = strchr(name, '.');
-    const char *of = !dot                            ? "layer"
-                     : strncmp(name, "enc.", 4) == 0 ? "encoder"
-                     : strncmp(name, "dec.", 4) == 0 ? "decoder"
-                                                     : "cross";
-    snprintf(title, 48, "%s %s", of, dot ? dot + 1 : name);
-}
-
-static void put_grid(picture *p, const ablation *a, bool bleu, const head_loss *each,
-                     const char *title)
-{
-    char row_name[24], name[48];
-    double most = 0;
-    int y = p->height + 34;
-    for (size_t i = 0; i < a->rows * a->heads; i++) {
-        const double change = change_of(a, &each[i], bleu);
-        most = fmax(most, bleu ? -change : change);
-    }
-    put_words(p, "name", MARGIN, p->height + 24, title);
-    const bool alone = each != a->each;
-    for (size_t h = 0; h < a->heads + (alone ? 0 : 2); h++) {
-        snprintf(name, sizeof name, "head %zu", h);
-        put_words(p, "m", LEFT + (int)h * WIDE + WIDE / 2 + (h >= a->heads ? 8 : 0), y + ROW - 7,
-                  h == a->heads  ? "all heads"
-                  : h > a->heads ? "sum"
-                                 : name);
-    }
-    y += ROW;
-    for (size_t row = 0; row < a->rows; row++, y += ROW) {
-        double sum = 0;
-        ablation_row_name(a, row, row_name);
-        row_title(a, row, name);
-        put_words(p, "e", LEFT - 10, y + ROW - 7, name);
-        for (size_t h = 0; h < a->heads; h++) {
-            const double change = change_of(a, &each[row * a->heads + h], bleu);
-            snprintf(name, sizeof name, "%s%c%zu", row_name, a->decoder ? '.' : ':', h);
-            put_change(p, LEFT + (int)h * WIDE, y, alone ? "only" : "without", name, change, most,
-                       bleu);
-            sum += change;
-        }
-        if (alone)
-            continue;
-        put_change(p, LEFT + (int)a->heads * WIDE + 8, y, "without", row_name,
-                   change_of(a, &a->layers[row], bleu), most, bleu);
-        snprintf(name, sizeof name, bleu ? "%+.1f" : "%+.3f", sum);
-        put_words(p, "m", LEFT + (int)(a->heads + 1) * WIDE + WIDE / 2 + 8, y + ROW - 7, name);
-    }
-    widen(p, LEFT + (int)(a->heads + 2) * WIDE + 8 + MARGIN);
-    p->height = y + MARGIN;
-}
-
-static void put_curve(picture *p, const ablation *a, bool bleu)
-{
-    const size_t count = a->rows * a->heads;
-    const int width = p->width - LEFT - MARGIN, top = p->height + 44, bottom = top + CHART;
-    char label[48];
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i <= count; i++) {
-        const head_loss *l = i ? &a->curve[i - 1] : &a->all_on;
-        low = fmin(low, bleu ? l->bleu : l->loss);
-        high = fmax(high, bleu ? l->bleu : l->loss);
-    }
-    put_words(p, "name", MARGIN, p->height + 24,
-              bleu ? "BLEU with more and more heads off" : "Loss with more and more heads off");
-    for (int tick = 0; tick <= 4; tick++) {
-        const int y = bottom - CHART * tick / 4;
-        snprintf(label, sizeof label, bleu ? "%.1f" : "%.3f", low + (high - low) * tick / 4);
-        fprintf(p->to, "<line class=\"grid\" x1=\"%d\" y1=\"%d\" x2=\"%d\" y2=\"%d\"/>\n", LEFT, y,
-                LEFT + width, y);
-        put_words(p, "e", LEFT - 10, y + 4, label);
-        snprintf(label, sizeof label, "%zu", count * (size_t)tick / 4);
-        put_words(p, "m",
-                  LEFT + (int)((double)width * (double)(count * (size_t)tick / 4) / (double)count),
-                  bottom + 20, label);
-    }
-    fputs("<path class=\"line\" d=\"", p->to);
-    for (size_t i = 0; i <= count; i++) {
-        const head_loss *l = i ? &a->curve[i - 1] : &a->all_on;
-        const double value = bleu ? l->bleu : l->loss;
-        fprintf(p->to, "%s%.2f,%.2f", i ? "L" : "M", LEFT + width * (double)i / (double)count,
-                bottom - (high > low ? (value - low) / (high - low) : 0) * CHART);
-    }
-    fputs("\"/>\n", p->to);
-    put_words(p, "m", LEFT + width / 2, bottom + 40, "heads off, those first that cost least");
-    p->height = bottom + 40 + MARGIN;
-}
-
-static void put_ablation(picture *p, const ablation *a)
-{
-    put_grid(p, a, false, a->each, "Increase in loss without each head");
-    if (a->alone)
-        put_grid(p, a, false, a->alone,
-                 "Increase in loss with a head as the only one of its layer");
-    if (a->has_bleu)
-        put_grid(p, a, true, a->each, "Change of BLEU without each head");
-    if (a->has_bleu && a->alone)
-        put_grid(p, a, true, a->alone, "Change of BLEU with a head as the only one of its layer");
-    if (a->order)
-        put_curve(p, a, false);
-    if (a->order && a->has_bleu)
-        put_curve(p, a, true);
-}
+void svg_widen(svg_picture *p, int width) { p->width = width > p->width ? width : p->width; }
 
 // ---- the picture --------------------------------------------------------------------------------
 
@@ -301,20 +75,20 @@ static bool draw(const head_output *o, const mh_head_statistics *s, const ablati
 {
     char *bytes = NULL;
     size_t size = 0;
-    picture p = {.to = open_memstream(&bytes, &size), .o = o, .height = TOP};
+    svg_picture p = {.to = open_memstream(&bytes, &size), .o = o, .height = TOP};
     char line[160];
     if (!p.to)
         return false;
     for (int kind = 0; s && kind < MH_TRACE_KINDS_MAX; kind++)
-        put_group(&p, o->arguments->context, s, (mh_trace_kind)kind);
+        svg_put_group(&p, o->arguments->context, s, (mh_trace_kind)kind);
     if (a)
-        put_ablation(&p, a);
+        svg_put_ablation(&p, a);
     const bool failed = ferror(p.to) != 0;
     if (fclose(p.to) != 0 || failed) {
         free(bytes);
         return false;
     }
-    widen(&p, 560);
+    svg_widen(&p, 560);
     fprintf(to,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"what heads do\">\n%s"
@@ -332,7 +106,7 @@ static bool draw(const head_output *o, const mh_head_statistics *s, const ablati
     else
         snprintf(line, sizeof line, "%% of attention, mean of %zu texts; uniform: equal weights",
                  o->texts);
-    put_words(&p, "f", MARGIN, 58, line);
+    svg_put_words(&p, "f", MARGIN, 58, line);
     fwrite(bytes, 1, size, to);
     fputs("</svg>\n", to);
     free(bytes);

@@ -117,7 +117,7 @@ static void put_row(const table *t, const mh_head_figures *f, const char *label,
     if (end == t->count)
         printf("%*.1f", DISTANCE, uniform ? f->uniform_distance : f->distance);
     if (end == t->count && !uniform)
-        printf("  %s", head_name(t->kind, f));
+        printf("  %s", mh_head_name(t->kind, f));
     putchar('\n');
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The parts of `multihead heads`: the texts, where attention goes, which heads tie two words, what
+// The parts of `multihead heads`: the texts, where attention goes, which heads link two words, what
 // is lost without a head, and one head against many; as text, JSON and most as a picture.
 #ifndef CLI_HEADS_PARTS_H
 #define CLI_HEADS_PARTS_H
@@ -49,10 +49,7 @@ const char *head_meaning(mh_trace_kind kind, bool picture, mh_head_pattern patte
 // The mean distance, in tokens or, of pictures, in patches.
 #define DISTANCE_LABEL "dist"
 
-// "previous", "broad" or "mixed": what a head does.
-const char *head_name(mh_trace_kind kind, const mh_head_figures *figures);
-
-// ---- which heads tie two words ------------------------------------------------------------------
+// ---- which heads link two words -----------------------------------------------------------------
 
 // Ranks heads by their links over all texts that have both words. Returns an exit code.
 int show_links(const text_arguments *a, const link_words *words);
@@ -82,6 +79,12 @@ typedef struct ablation {
 
 // "cross.2", "enc.0"; of one stack "0".
 void ablation_row_name(const ablation *a, size_t row, char name[24]);
+
+// How much worse the model is: more loss, or less BLEU.
+static inline double ablation_change(const ablation *a, const head_loss *without, bool bleu)
+{
+    return bleu ? without->bleu - a->all_on.bleu : without->loss - a->all_on.loss;
+}
 
 // What to measure besides the loss without a head.
 typedef struct ablation_options {

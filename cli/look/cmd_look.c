@@ -176,9 +176,9 @@ static const struct argp look_argp = {
     .args_doc = "[-m MODEL] TEXT|PICTURE|SOUND [OPTION...]",
     .doc = "Shows what the heads of a pretrained model attend to in a text: heatmaps in the "
            "terminal, a row for each token and a column for each token that it attends to, or one "
-           "HTML page. Of an encoder-decoder, those of a translation; of Whisper, the "
-           "cross-attention of a transcript over 30 seconds of a sound file. Of a model that reads "
-           "pictures, a map of the patches of a picture file for each head, and attention rollout, "
+           "HTML page. An encoder-decoder shows those of a translation; Whisper the "
+           "cross-attention of a transcript over 30 seconds of a sound file; a model that reads "
+           "pictures a map of the patches of a picture file for each head, and attention rollout, "
            "which follows attention through all layers. A text that is too long for the model is "
            "an error. Without -m the model is en-fr, which translates English to French.\v"
            "Examples:\n"
@@ -222,7 +222,7 @@ static int check_sound(const look *l)
     else if (l->off.count)
         complain("--disable-head is not for models that read sound");
     else if (l->options.kind != MH_TRACE_ANY && l->options.kind != MH_TRACE_CROSS)
-        complain("--kind: of models that read sound only cross is shown");
+        complain("--kind: models that read sound only show cross");
     else
         return EXIT_DONE;
     return EXIT_USAGE;

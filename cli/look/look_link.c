@@ -66,7 +66,7 @@ static bool is_whole(const mh_trace_tokens *tokens, token_range r)
             !is_letter(*tokens->text[r.end]));
 }
 
-// The first place of a word from token `from` on, as a whole word if there is one.
+// The first position of a word from token `from` on, as a whole word if there is one.
 static bool find_word(const mh_trace_tokens *tokens, size_t from, const char *text, token_range *r)
 {
     bool found = false;
@@ -138,10 +138,10 @@ static void insert_link(head_link *links, size_t *count, head_link link)
     links[at] = link;
 }
 
-// Where the words are; the same word twice: at its next place, if there is one. False, and *missing
-// is the one that the text does not have.
-static bool find_places(const mh_trace_tokens *tokens, const link_words *words, token_range *a,
-                        token_range *b, const char **missing)
+// Where the words are; the same word twice: at its next position, if there is one. False, and
+// *missing is the one that the text does not have.
+static bool find_positions(const mh_trace_tokens *tokens, const link_words *words, token_range *a,
+                           token_range *b, const char **missing)
 {
     const bool same = strcasecmp(words->first, words->second) == 0;
     *missing = words->first;
@@ -174,7 +174,7 @@ int links_find(const mh_trace *trace, const link_words *words, head_link *links,
     const char *missing;
     token_range a, b;
     *count = 0;
-    if (!find_places(tokens, words, &a, &b, &missing))
+    if (!find_positions(tokens, words, &a, &b, &missing))
         return complain_word(tokens, missing);
     for (size_t l = 0; l < w->shape[0]; l++)
         for (size_t h = 0; h < w->shape[1]; h++)
@@ -190,7 +190,7 @@ bool links_add(const mh_trace *trace, const link_words *words, link_sums *sums)
     const size_t L = w->shape[0], H = w->shape[1];
     const char *missing;
     token_range a, b;
-    if (!find_places(trace_tokens(trace), words, &a, &b, &missing))
+    if (!find_positions(trace_tokens(trace), words, &a, &b, &missing))
         return true;
     if (!sums->heads) {
         sums->heads = calloc(L * H, sizeof *sums->heads);

@@ -24,7 +24,7 @@ static const struct argp_option option_table[] = {
      "Default: " DEFAULT_MODEL,
      0},
     {"dtype", KEY_DTYPE, "TYPE", 0,
-     "type of the operands of products, f32 or bf16; default: of translators bf16 at levels "
+     "type of the operands of products, f32 or bf16; default: bf16 for translators at levels "
      "avx512bf16 and amx, else f32",
      0},
     {"no-verify", KEY_NO_VERIFY, NULL, 0,
@@ -109,15 +109,15 @@ static const struct argp serve_argp = {
         "layer attends to: a translation; the continuation by a causal language model, with the "
         "likeliest next tokens; candidates for the masks of a masked one; the labels of a "
         "classifier, also of a picture that is chosen. A click disables a head, and the page shows "
-        "both results. Models of sound are not served; 'multihead look --page' writes a page for "
-        "these. The address "
-        "is printed once the server is ready. Ctrl-C, SIGTERM or SIGHUP stop it, with exit code "
+        "both results. Speech models are not served; 'multihead look --page' writes a page for "
+        "these. The address is printed once the server is ready. Ctrl-C, SIGTERM or SIGHUP stop "
+        "it, with exit code "
         "0.\n"
         "\n"
         "For programs: POST /translate with a JSON object {\"text\": \"...\"} returns an object "
         "with translation, score, log_probability, and the data of the page; "
         "\"disabled_heads\": [\"cross.2.0\"] disables heads, as --disable-head of 'multihead "
-        "translate' does. Of a model that does not translate: POST /look, with predictions, "
+        "translate' does. Other models have POST /look, with predictions, "
         "continuation or embedding, and heads as --disable-head of 'multihead look' has them, "
         "\"2:0\"; in place of a text \"picture\" has a picture file in base64. GET /model names "
         "the model, its task and its languages.\v"

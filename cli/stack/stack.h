@@ -31,7 +31,7 @@ typedef struct stack {
     common_options common;
     bool decoder;
     const char *model, *prefix; // a file or NULL: random parameters; of their names, or NULL
-    bool no_verify;
+    bool no_verify, activation_given;
     mh_transformer_config config;
     size_t layers; // 0: a layer by itself, not a stack of layers
     size_t ffn;    // 0: as in the file, or 4 D
@@ -58,6 +58,7 @@ typedef struct stack {
 
 // ---- stack_options.c ----------------------------------------------------------------------------
 
+extern const choice stack_activations[];
 extern const struct argp stack_argp; // child of both commands' argp; its input is the stack
 
 // All of a command. Returns an exit code.

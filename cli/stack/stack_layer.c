@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT
 // One layer step by step, every step a call on materialised tensors:
 //
-//     post-norm   x = LayerNorm(x + attention(x))         pre-norm   x = x +
-//     attention(LayerNorm(x))
-//                 x = LayerNorm(x + feed_forward(x))                 x = x +
-//                 feed_forward(LayerNorm(x))
+//     post-norm   x = LayerNorm(x + attention(x))      x = LayerNorm(x + feed_forward(x))
+//     pre-norm    x = x + attention(LayerNorm(x))      x = x + feed_forward(LayerNorm(x))
 //
 // A decoder has cross-attention to the memory in between. What the fused pass computed for the
 // layer's attention and as its output must agree.
@@ -250,7 +248,7 @@ static int feed_forward(stack_steps *t, const mh_tensor *x, mh_tensor *result)
 {
     const stack *s = t->s;
     static const char *const formulas[] = {"relu(x W1^T + b1): F values", "gelu(x W1^T + b1)",
-                                           "gelu_tanh(x W1^T + b1)"};
+                                           "gelu_tanh(x W1^T + b1)", "silu(x W1^T + b1)"};
     const mh_tensor w1 = stack_parameter(s, t->layer, "linear1.weight"),
                     b1 = stack_parameter(s, t->layer, "linear1.bias"),
                     w2 = stack_parameter(s, t->layer, "linear2.weight"),

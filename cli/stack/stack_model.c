@@ -168,23 +168,37 @@ static int load_module(stack *s, const char *path)
 
 // ---- a directory --------------------------------------------------------------------------------
 
-// The number of heads and the order of norms, which no shape tells, from a config.json that has
-// them by PyTorch's names. Those that are given as options stay.
-static void use_config(stack *s, json_t *config)
+static int use_activation(stack *s, const char *path, const json_t *value)
+{
+    const char *name = json_string_value(value);
+    if (s->activation_given || !value)
+        return EXIT_DONE;
+    for (const choice *c = stack_activations; name && c->name; c++)
+        if (strcmp(name, c->name) == 0) {
+            s->config.activation = (mh_activation)c->value;
+            return EXIT_DONE;
+        }
+    complain("--model %s: activation: found %s%.40s%s, expected relu, gelu, gelu_tanh or silu; "
+             "--activation overrides it",
+             path, name ? "'" : "", name ? name : "no text", name ? "'" : "");
+    return EXIT_INPUT;
+}
+
+// The number of heads, the activation and the order of norms, which no shape tells, from a
+// config.json that has them by PyTorch's names. Those that are given as options stay.
+static int use_config(stack *s, const char *path, const json_t *config)
 {
     const json_int_t heads = json_integer_value(json_object_get(config, "nhead"));
-    const char *activation = json_string_value(json_object_get(config, "activation"));
     if (!s->config.nhead && heads > 0 && heads <= 1 << 20)
         s->config.nhead = (size_t)heads;
     if (json_is_true(json_object_get(config, "norm_first")))
         s->config.norm_first = true;
-    if (activation && strcmp(activation, "gelu") == 0)
-        s->config.activation = MH_GELU;
+    return use_activation(s, path, json_object_get(config, "activation"));
 }
 
 // A published model of a family: its layers are not those of torch.nn, whatever its config.json
 // says.
-static int refuse_family(const stack *s, json_t *config)
+static int refuse_family(const stack *s, const json_t *config)
 {
     const char *family = json_string_value(json_object_get(config, "model_type"));
     if (!family || s->config.nhead)
@@ -197,6 +211,19 @@ static int refuse_family(const stack *s, json_t *config)
     return EXIT_INPUT;
 }
 
+static int parse_config(stack *s, const char *path, const char *text, size_t size)
+{
+    json_error_t error;
+    json_t *config = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    int code = EXIT_INPUT;
+    if (!config)
+        complain("--model %s:%d: is not valid JSON: %s", path, error.line, error.text);
+    else if ((code = refuse_family(s, config)) == EXIT_DONE)
+        code = use_config(s, path, config);
+    json_decref(config);
+    return code;
+}
+
 static int read_directory_config(stack *s, const char *directory)
 {
     char *path = join_path(directory, "config.json"), *text = NULL;
@@ -206,12 +233,8 @@ static int read_directory_config(stack *s, const char *directory)
     int code = EXIT_DONE;
     if (access(path, F_OK) == 0)
         code = whole_file_read("--model", path, CONFIG_LIMIT, &text, &size);
-    if (code == EXIT_DONE && text) {
-        json_t *config = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-        use_config(s, config);
-        code = refuse_family(s, config);
-        json_decref(config);
-    }
+    if (code == EXIT_DONE && text)
+        code = parse_config(s, path, text, size);
     free(text);
     free(path);
     return code;

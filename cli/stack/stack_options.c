@@ -59,7 +59,9 @@ static const struct argp_option option_table[] = {
     {"ffn", KEY_FFN, "F", 0, "width of the feed-forward network; default: 4 D", 0},
     ALIAS("dim-feedforward"),
     ALIAS("intermediate-size"),
-    {"activation", KEY_ACTIVATION, "NAME", 0, "of the feed-forward network, relu or gelu", 0},
+    {"activation", KEY_ACTIVATION, "NAME", 0,
+     "of the feed-forward network: relu, gelu, gelu_tanh or silu; default: config.json's, or relu",
+     0},
     {"norm-first", KEY_NORM_FIRST, NULL, 0,
      "LayerNorm before each sublayer (pre-norm), not after the residual sum (post-norm)", 0},
     ALIAS("pre-norm"),
@@ -86,8 +88,11 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const choice activation_choices[] = {
-    {"relu", MH_RELU}, {"gelu", MH_GELU}, {"gelu_tanh", MH_GELU_TANH}, {NULL, 0}};
+const choice stack_activations[] = {{"relu", MH_RELU},
+                                    {"gelu", MH_GELU},
+                                    {"gelu_tanh", MH_GELU_TANH},
+                                    {"silu", MH_SILU},
+                                    {NULL, 0}};
 
 // ---- parsing ------------------------------------------------------------------------------------
 
@@ -139,8 +144,9 @@ static error_t stack_parse_setting(int key, char *argument, struct argp_state *s
         s->no_verify = true;
         return 0;
     case KEY_ACTIVATION:
+        s->activation_given = true;
         s->config.activation =
-            (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
+            (mh_activation)parse_choice(state, "--activation", argument, stack_activations);
         return 0;
     case KEY_NORM_FIRST:
         s->config.norm_first = true;

@@ -26,7 +26,7 @@ static void record_options(train *t)
     t->unrecorded = true;
 }
 
-// Of a run that is counted in epochs: who asks for updates knows their number.
+// For a run that is counted in epochs: who asks for updates knows their number.
 static void note_few_updates(const train *t, const mh_train_event *event)
 {
     enum { FEW = 30 };
@@ -101,12 +101,12 @@ static bool say_baseline(const train *t, const mh_train_result *r)
              "frequencies %.3f. Try a longer --after, another --lr, or more data",
              directory, r->best_loss, r->baseline);
     else if ((task == MH_TASK_CLASSIFICATION || task == MH_TASK_IMAGES) &&
-             r->best_bleu <= r->baseline)
+             r->best_accuracy <= r->baseline)
         note(
             "done, but %s is no better than one answer to everything: accuracy %.2f %%, and %.2f "
             "%% of the validation data have the most frequent label. Try a longer --after, another "
             "--lr, or more data",
-            directory, r->best_bleu, r->baseline);
+            directory, 100 * r->best_accuracy, 100 * r->baseline);
     else
         return false;
     return true;
@@ -154,7 +154,7 @@ static void say_result(const train *t, const mh_train_result *r)
     else if (r->best_update &&
              (t->options.task == MH_TASK_IMAGES || t->options.task == MH_TASK_CLASSIFICATION))
         note("done%s: %s is a model with accuracy %.2f %% (update %llu)",
-             r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
+             r->impatient ? ", no more improvement" : "", directory, 100 * r->best_accuracy,
              (unsigned long long)r->best_update);
     else if (r->best_update)
         note("done%s: %s is a model with BLEU %.2f (update %llu)",
@@ -362,7 +362,7 @@ static char *join_arguments(int argc, char **argv)
     return text;
 }
 
-// The directory of --init; of a run that is resumed, which does not read it, the name is enough.
+// The directory of --init; a run that is resumed does not read it: the name is enough.
 static int find_init(train *t)
 {
     char *checkpoint = join_path(t->options.directory, "checkpoint.safetensors");

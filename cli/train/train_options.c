@@ -63,16 +63,16 @@ enum {
 
 static const struct argp_option option_table[] = {
     {"task", KEY_TASK, "NAME", 0,
-     "translation (default); lm, a language model; classification, of texts by an encoder; "
-     "image-classification, by a Vision Transformer",
+     "translation (default); lm: a language model; classification: texts, by an encoder; "
+     "image-classification: pictures, by a Vision Transformer",
      0},
     {NULL, 0, NULL, 0, "Data: UTF-8, plain or gzip, - for standard input", 1},
     {"data", KEY_DATA, "FILE", 0,
-     "source TAB target on each line, of classification label TAB text; further columns are "
-     "ignored. Of lm: text, documents separated by empty lines; may be given several times, or "
-     "have further files "
-     "as arguments. Of pictures: a directory with a directory of pictures for every label, or an "
-     "idx file of images "
+     "translation: source TAB target on each line; classification: label TAB text; further columns "
+     "are ignored. lm: text, documents separated by empty lines; may be given several times, or "
+     "have "
+     "further files as arguments. "
+     "Pictures: a directory with a directory of pictures for every label, or an idx file of images "
      "beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
@@ -88,7 +88,7 @@ static const struct argp_option option_table[] = {
      "defaults for sizes and rates",
      0},
     {"label-names", KEY_LABEL_NAMES, "A,B,...", 0,
-     "of an idx file of pictures: names of the labels 0, 1, ...; default: the numbers", 0},
+     "names of the labels 0, 1, ... of an idx file of pictures; default: the numbers", 0},
     {"tokenizer", KEY_TOKENIZER, "FILE", 0, "a tokenizer.json; default: learnt from the data", 0},
     {"merges", KEY_MERGES, "N", 0, "merges of the tokenizer to learn; default: 8000", 0},
     {"attribution", KEY_ATTRIBUTION, "TEXT", 0, "where the data is from, for the model's README",
@@ -110,13 +110,14 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "The model", 3},
     {"init", KEY_INIT, "DIR", 0,
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
-     "trained by this command; of lm a GPT-2, Llama, Mistral, Qwen, Gemma or GPT-NeoX, of "
-     "classification a BERT, DistilBERT or RoBERTa, with a config.json. The optimiser begins anew; "
+     "trained by this command; lm: a GPT-2, Llama, Mistral, Qwen, Gemma or GPT-NeoX; "
+     "classification: a BERT, DistilBERT or RoBERTa, with a config.json. The optimiser begins "
+     "anew; "
      "a resumed run does not read it",
      0},
     {"preset", KEY_PRESET, "NAME", 0, "nano, tiny, small or base; other options override its sizes",
      0},
-    {"arch", KEY_ARCH, "NAME", 0, "of lm: gpt2 (default) or llama", 0},
+    {"arch", KEY_ARCH, "NAME", 0, "lm: gpt2 (default) or llama", 0},
     {"d-model", KEY_D_MODEL, "N", 0, "width", 0},
     ALIAS("embed-dim"),
     {"heads", KEY_HEADS, "N", 0, "heads of each attention", 0},
@@ -126,16 +127,17 @@ static const struct argp_option option_table[] = {
     ALIAS("num-encoder-layers"),
     {"decoder-layers", KEY_DECODER_LAYERS, "N", 0, "layers of the decoder", 0},
     ALIAS("num-decoder-layers"),
-    {"layers", KEY_LAYERS, "N", 0, "layers, but of translation", 0},
+    {"layers", KEY_LAYERS, "N", 0, "layers, of other tasks than translation", 0},
     {"ff", KEY_FF, "N", 0, "width of the feed-forward layers", 0},
     ALIAS("dim-feedforward"),
     {"activation", KEY_ACTIVATION, "NAME", 0, "relu (default), gelu, gelu_tanh or silu", 0},
     {"post-norm", KEY_POST_NORM, NULL, 0, "norms after each residual sum, not before each sublayer",
      0},
-    {"dropout", KEY_DROPOUT, "P", 0, "with --init of a translator that of the model", 0},
+    {"dropout", KEY_DROPOUT, "P", 0, "default: see below; with --init a translator's own, else 0",
+     0},
     {"max-length", KEY_MAX_LENGTH, "N", 0,
-     "most tokens of a sentence; longer ones are skipped, of classification cut; default: 256", 0},
-    {"context", KEY_CONTEXT, "N", 0, "of lm: tokens of a sequence; default: 256", 0},
+     "most tokens of a sentence; longer ones are skipped, in classification cut; default: 256", 0},
+    {"context", KEY_CONTEXT, "N", 0, "lm: tokens of a sequence; default: 256", 0},
     {"image-size", KEY_IMAGE_SIZE, "N", 0,
      "height and width that pictures are resized to; default: an idx file's height, else 32", 0},
     {"patch-size", KEY_PATCH_SIZE, "N", 0, "height and width of a patch; default: 4", 0},
@@ -144,9 +146,9 @@ static const struct argp_option option_table[] = {
     {"no-flip", KEY_NO_FLIP, NULL, 0, "do not mirror half of the pictures", 0},
     {NULL, 0, NULL, 0, "Learning", 4},
     {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
-     "source and target tokens per batch; of pictures these. By default fewer for few data, so "
-     "that "
-     "the run has 200 updates",
+     "source and target tokens per batch; pictures: their number. By default fewer for few data, "
+     "so "
+     "that the run has 200 updates",
      0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},

@@ -101,9 +101,8 @@ static int transcribe_to(transcribe *t, FILE *to)
 // DIR/talk.srt of talk.wav; NULL if out of memory.
 static char *name_output(const transcribe *t)
 {
-    const char *slash = strrchr(t->path, '/'), *name = slash ? slash + 1 : t->path;
-    const char *dot = strrchr(name, '.'), *ending = transcript_ending(t->format);
-    const size_t stem = dot && dot > name ? (size_t)(dot - name) : strlen(name);
+    const char *name, *ending = transcript_ending(t->format);
+    const size_t stem = transcript_stem(t->path, &name);
     const size_t size = strlen(t->out_directory) + stem + strlen(ending) + 3;
     char *path = malloc(size);
     if (path)
@@ -127,8 +126,10 @@ static int transcribe_to_file(transcribe *t)
     if (to && fclose(to) != 0 && code == EXIT_DONE)
         code = complain_memory(t);
     if (code == EXIT_DONE) {
+        begin_saving();
         const mh_status status = mh_bytes_write(t->context, path, text, size);
-        code = status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+        code = status ? complain_output(t->context, status, NULL) : EXIT_DONE;
+        end_saving();
     }
     free(text);
     free(path);

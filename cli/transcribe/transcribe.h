@@ -46,4 +46,7 @@ void print_transcript_json(const transcribe *t, FILE *to, const mh_transcription
 // The ending of a file of this format, "srt".
 const char *transcript_ending(transcript_format format);
 
+// The size of a file's name without directory and ending, which begins at *stem.
+size_t transcript_stem(const char *path, const char **stem);
+
 #endif

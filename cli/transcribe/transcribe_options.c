@@ -80,8 +80,7 @@ const char *transcript_ending(transcript_format format)
     return endings[format];
 }
 
-// The name of a file without directory and ending.
-static size_t stem_of(const char *path, const char **stem)
+size_t transcript_stem(const char *path, const char **stem)
 {
     const char *slash = strrchr(path, '/');
     *stem = slash ? slash + 1 : path;
@@ -95,8 +94,8 @@ static void check_stems(struct argp_state *state, const transcribe *t)
     for (size_t i = 0; i < t->count; i++)
         for (size_t j = 0; j < i; j++) {
             const char *a, *b;
-            const size_t size = stem_of(t->paths[i], &a);
-            if (size == stem_of(t->paths[j], &b) && memcmp(a, b, size) == 0)
+            const size_t size = transcript_stem(t->paths[i], &a);
+            if (size == transcript_stem(t->paths[j], &b) && memcmp(a, b, size) == 0)
                 argp_error(state, "--out-dir: %s and %s would both be written to %.*s.%s",
                            t->paths[j], t->paths[i], (int)size, a, transcript_ending(t->format));
         }

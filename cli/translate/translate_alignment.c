@@ -10,12 +10,12 @@ static bool alignment_is_whitespace(char c) { return c == ' ' || (c >= '\t' && c
 // The word of each token, SIZE_MAX for whitespace; returns the number of words.
 static size_t find_words(mh_text text, const size_t *ends, size_t count, size_t *words)
 {
-    size_t number = 0, place = 0;
+    size_t number = 0, offset = 0;
     bool inside = false; // within a word
     for (size_t i = 0; i < count; i++) {
         words[i] = SIZE_MAX;
-        for (; place < ends[i]; place++) {
-            const bool whitespace = alignment_is_whitespace(text.bytes[place]);
+        for (; offset < ends[i]; offset++) {
+            const bool whitespace = alignment_is_whitespace(text.bytes[offset]);
             number += !whitespace && !inside;
             inside = !whitespace;
             if (inside && words[i] == SIZE_MAX)

@@ -22,7 +22,7 @@ extern "C" {
 
 // Keys of a query. Positions are relative to the query's own; in cross-attention to the aligned
 // one: the source token, not a special one, that the mean of all heads of all layers weights most.
-// Of pictures, whose tokens are named "row,column", queries are the patches.
+// In pictures, whose tokens are named "row,column", queries are the patches.
 typedef enum mh_head_pattern {
     MH_PATTERN_NONE = -1,
     MH_PATTERN_PREVIOUS = 0, // the position before
@@ -92,16 +92,18 @@ MH_API MH_MUST_CHECK mh_status mh_head_statistics_add(mh_context *context,
 MH_API bool mh_head_statistics_size(const mh_head_statistics *statistics, mh_trace_kind kind,
                                     size_t *layers, size_t *heads, bool *picture);
 
+enum { MH_PATTERN_MOST = 32 }; // of arrays: a later pattern does not change their size
+
 // A head on average. weight[p] is the sum of weights that a query gives to its keys of pattern p,
 // averaged over the queries that have such keys; uniform[p] is what a head with equal weights on
 // all keys of a query would give. All are 0 if queries[p] is.
 typedef struct mh_head_figures {
     size_t struct_size; // sizeof(mh_head_figures)
-    double weight[MH_PATTERN_COUNT], uniform[MH_PATTERN_COUNT];
-    double score[MH_PATTERN_COUNT]; // (weight - uniform) / (1 - uniform): 0 of a uniform head, 1 of
-                                    // one that does nothing else; 0 if less than 10 queries had
-                                    // such keys
-    uint64_t queries[MH_PATTERN_COUNT]; // that had such keys
+    double weight[MH_PATTERN_MOST], uniform[MH_PATTERN_MOST];
+    double score[MH_PATTERN_MOST]; // (weight - uniform) / (1 - uniform): 0 of a uniform head, 1 of
+                                   // one that does nothing else; 0 if less than 10 queries had
+                                   // such keys
+    uint64_t queries[MH_PATTERN_MOST]; // that had such keys
     uint64_t all_queries;
     double distance, uniform_distance; // weighted mean from the position to the key, in tokens; of
                                        // pictures in patches, Euclidean, over the keys that are
@@ -113,6 +115,7 @@ typedef struct mh_head_figures {
 } mh_head_figures;
 
 #define MH_HEAD_SCORE 0.3
+#define MH_HEAD_BROAD 0.85
 
 static inline mh_head_figures mh_head_figures_default(void)
 {
@@ -121,6 +124,10 @@ static inline mh_head_figures mh_head_figures_default(void)
     figures.struct_size = sizeof figures;
     return figures;
 }
+
+// What the head does: the name of its pattern; without one "broad", if its entropy is
+// MH_HEAD_BROAD or more, else "mixed". NULL if figures is NULL. Any thread.
+MH_API const char *mh_head_name(mh_trace_kind kind, const mh_head_figures *figures);
 
 // Errors: MH_ERROR_ARGUMENT (no such group, layer or head).
 MH_API MH_MUST_CHECK mh_status mh_head_statistics_read(mh_context *context,

@@ -81,7 +81,7 @@ MH_API MH_MUST_CHECK mh_status mh_tensor_file_read(mh_context *context, const mh
 
 // The same for some rows: to[r] = row rows[r] of tensor i, a matrix (any number of rows, columns);
 // `to` is (count, columns). This is how a table of embeddings is used without a copy of it.
-// Errors: MH_ERROR_ARGUMENT (a row that is not there, by its place in `rows`),
+// Errors: MH_ERROR_ARGUMENT (a row that is not there, by its index in `rows`),
 // MH_ERROR_UNSUPPORTED.
 MH_API MH_MUST_CHECK mh_status mh_tensor_file_read_rows(mh_context *context,
                                                         const mh_tensor_file *file, size_t i,

@@ -171,7 +171,7 @@ static inline mh_model_input mh_model_input_default(void)
     return input;
 }
 
-// hidden (rows, D) f32: the last layer's output for every token; of an encoder-decoder the
+// hidden (rows, D) f32: the last layer's output for every token; for an encoder-decoder the
 // decoder's for every target token, or without targets the encoder's (the memory of
 // mh_decoding_create, of mh_model_transformer).
 // Errors: MH_ERROR_ARGUMENT (an id outside the vocabulary, a sequence longer than max_length), ...

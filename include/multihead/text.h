@@ -286,7 +286,7 @@ MH_API MH_MUST_CHECK mh_status mh_tokenizer_decode_text(mh_context *context,
 // tokens make comes with the last of them. All zeros is the beginning; free it with the tokenizer's
 // context or one that has the same allocator.
 typedef struct mh_text_stream {
-    int32_t *ids; // since a place where text could be cut
+    int32_t *ids; // since a position where text could be cut
     size_t count, capacity, shown;
     mh_buffer text, prefix; // prefix: what `shown` of the ids have given
 } mh_text_stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// multihead/train.h: train translators, language models and classifiers of pictures.
+// multihead/train.h: train translators, language models and classifiers of texts or pictures.
 //
 //     mh_train_options options = mh_train_options_default();
 //     options.data = "train.tsv";
@@ -166,21 +166,23 @@ typedef struct mh_train_options {
     mh_schedule schedule;     // MH_SCHEDULE_INVERSE_SQRT: after the warm-up
     double min_learning_rate; // 0: where the cosine ends
 
-    // Other tasks. `data` and `valid` are then, of classification, lines of label TAB text; of
-    // pictures, a directory with one directory of pictures for every label, or an idx file of
-    // images (MNIST's form, plain or gzip), beside which the file of labels is found by its name;
-    // of a language model, text whose documents are separated by empty lines. Of `model` they have
-    // d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and dropout.
+    // Other tasks. `data` and `valid` are then
+    //   - classification: lines of label TAB text;
+    //   - pictures: a directory with one directory of pictures for every label, or an idx file of
+    //     images (MNIST's form, plain or gzip), beside which the file of labels is found by its
+    //     name;
+    //   - language models: text whose documents are separated by empty lines.
+    // `model` gives d_model, nhead, dim_feedforward, num_encoder_layers, the layers, and dropout.
     // `label_smoothing` is for all.
     mh_task_kind task;   // MH_TASK_TRANSLATION
-    mh_lm_arch arch;     // MH_LM_GPT2; of a language model, whose context is model->max_length
+    mh_lm_arch arch;     // MH_LM_GPT2; for language models, whose context is model->max_length
     size_t image_size;   // 0: an idx file's, or 32; height and width that pictures are resized to
     size_t patch_size;   // 4: height and width of a patch, which divides image_size
     size_t crop_padding; // 0: off; else pictures are padded by so many pixels and cropped at random
     bool flip;           // false; true: half of the pictures, at random, are mirrored
 
-    // NULL; else the directory of a model that the run starts from: of translations one of ours, of
-    // a language model one of pretrained.h that generates, of a classifier a BERT, DistilBERT or
+    // NULL; else the directory of a model that the run starts from: a translator of ours; for a
+    // language model one of pretrained.h that generates; for classification a BERT, DistilBERT or
     // RoBERTa. Weights, tokenizer and sizes are its own, and the optimiser's state is new; a run
     // that is resumed does not read it. `model` is NULL, or its sizes are 0, or as in that model
     // (max_length of a language model: at most that); its dropout is less than 0, which is that of
@@ -188,8 +190,8 @@ typedef struct mh_train_options {
     const char *init;
 
     // The part of the training data that is held out if `valid` is NULL, 0 .. 1; less than 0: 0.1
-    // of classification; of text 0.01, but about ten sequences unless these are more than 0.1, at
-    // its end; of translation 0.01, but hundreds of pairs; none of pictures and of fewer than some
+    // for classification; for text 0.01, but about ten sequences unless these are more than 0.1, at
+    // its end; for translation 0.01, but hundreds of pairs; none of pictures and of fewer than some
     // 100 lines. Lines are chosen by their hash.
     double held_out; // -1
 
@@ -234,15 +236,16 @@ typedef struct mh_train_result {
     bool stopped;       // by the event function
     bool impatient;     // ended by `patience`
     uint64_t update, epoch, tokens;
-    uint64_t warmup;  // updates; a run that ends before them has hardly learnt
-    double best_bleu; // of the saved model; NaN without validation; of pictures, the accuracy in %
-    double best_loss; // of the same
+    uint64_t warmup;      // updates; a run that ends before them has hardly learnt
+    double best_bleu;     // of the saved translator; NaN for other tasks, and without validation
+    double best_loss;     // of the saved model; NaN without validation
     uint64_t best_update; //
     uint64_t bytes_sent;  // by this rank in updates of this call: gradients and parameters
     bool agreed;          // after an error, with a communicator: all ranks have returned it
     uint64_t bytes_early; // of bytes_sent, while gradients of other layers were computed
     double baseline; // what knows frequencies in the training data alone: a language model's loss,
-                     // a classifier's accuracy in %; NaN of translations and without validation
+                     // a classifier's accuracy, 0 .. 1; NaN of translations and without validation
+    double best_accuracy; // of the saved classifier, 0 .. 1; NaN for other tasks
 } mh_train_result;
 
 static inline mh_train_result mh_train_result_default(void)
@@ -253,9 +256,10 @@ static inline mh_train_result mh_train_result_default(void)
     return result;
 }
 
-// Trains, or resumes, the run in options->directory. Every option that affects the result must be
-// as it was when the run began: all but threads, `after`, `patience` and the README's texts. A
-// directory is used by one process at a time.
+// Trains, or resumes, the run in options->directory. An option that is for another task is an error
+// unless it has its default. Every option that affects the result must be as it was when the run
+// began: all but threads, `after`, `patience` and the README's texts. A directory is used by one
+// process at a time.
 // Errors: MH_ERROR_ARGUMENT; MH_ERROR_FILE; MH_ERROR_FORMAT (data, or a run with other options,
 // which are named); MH_ERROR_MEMORY; MH_ERROR_DIVERGED: the loss is not finite, the last checkpoint
 // is kept. After an error the directory is as it was at the last save.
@@ -263,7 +267,7 @@ static inline mh_train_result mh_train_result_default(void)
 // With a communicator all ranks call this with equal options, and share the work; the bits are
 // those of one process. Rank 0 alone reads and writes files and has events beyond MH_TRAIN_BEGINS.
 // If one rank fails, all return its error, with its message; if a message fails, the others may
-// wait for ever, and the caller should end them (mh_mpi_abort): `agreed` tells which.
+// wait for ever, and the caller should end them (mh_mpi_abort): `agreed` says which it is.
 MH_API MH_MUST_CHECK mh_status mh_train(mh_context *context, const mh_train_options *options,
                                         mh_train_result *result);
 

@@ -201,8 +201,8 @@ MH_API MH_MUST_CHECK mh_status mh_view_page_write(mh_context *context,
 
 // Heatmaps for a terminal, UTF-8: the heads of one layer, as many side by side as the width allows,
 // shaded by the square root of the weight relative to the largest. Terminal control characters in
-// tokens are replaced. Of a trace with a picture: one token's attention to the patches, laid out as
-// they are in the picture, and as the last map attention rollout, with A_l the mean of layer l's
+// tokens are replaced. A trace with a picture shows one token's attention to the patches, laid out
+// as they are in the picture, and as the last map attention rollout, with A_l the mean of layer l's
 // heads: (A_L + I)/2 ... (A_1 + I)/2 (Abnar and Zuidema, 2020). Returns new bytes.
 MH_API MH_MUST_CHECK mh_status mh_view_text(mh_context *context, const mh_view_options *options,
                                             const mh_trace *trace, mh_buffer *text);

@@ -2,7 +2,8 @@
 """What a head does: where its attention goes on average, and a name for it.
 
 The same figures as the page's table of heads (web/patterns.js), which in cross-attention measures from
-the aligned word.
+the aligned word, and also knows punctuation. `multihead heads` and Model.heads() name heads over many
+texts, by heads.h.
 """
 from __future__ import annotations
 

@@ -68,8 +68,15 @@ class Transcription(str):
     []
     """
 
-    segments: list[SpeechSegment] = []
-    language: str = ""  #: "en"
+    segments: list[SpeechSegment]
+    language: str  #: "en"
+
+    def __new__(cls, text: str = "") -> Transcription:
+        """A transcript without segments."""
+        made = super().__new__(cls, text)
+        made.segments = []
+        made.language = ""
+        return made
 
     @classmethod
     def _make(cls, language: str, segments: Sequence[Any]) -> Transcription:

@@ -47,7 +47,7 @@ static PyObject *list_of_names(const head_group *g)
     PyObject *list = PyList_New((Py_ssize_t)count);
     for (size_t i = 0; i < count && list; i++) {
         const mh_head_figures f = figures_of(g, i);
-        if (!py_put(list, i, PyUnicode_FromString(head_name(g->kind, &f))))
+        if (!py_put(list, i, PyUnicode_FromString(mh_head_name(g->kind, &f))))
             Py_CLEAR(list);
     }
     return list;

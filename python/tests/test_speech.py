@@ -2,6 +2,7 @@
 """Transcription: a small model that is made here, beside the command; Whisper itself if it is there."""
 import base64
 import json
+import pickle
 import re
 import wave
 
@@ -70,6 +71,13 @@ def model(folder):
 
 
 SOUND = (8000 * np.sin(np.arange(32000) / 7)).astype(np.int16)
+
+
+def test_a_transcript_has_its_own_segments():
+    first = mh.Transcription("one")
+    first.segments.append(None)
+    assert mh.Transcription("two").segments == []
+    assert pickle.loads(pickle.dumps(first)).segments == [None]
 
 
 def test_transcript(model, folder, command, tmp_path):

@@ -4,8 +4,10 @@
 //
 // The table is found by name, mh_media_table, once the library is loaded (support/media_library.c),
 // and of no use if its version is another: both are built together. Decoders allocate what they
-// need themselves, with malloc, and print nothing; the memory of results is the caller's, who has
-// checked the size that the header claims. An error is a message in the caller's array.
+// need themselves, with malloc, and print nothing, except that mpg123, by which libsndfile reads
+// MP3 files, may write a warning about a damaged one to stderr. The memory of results is the
+// caller's, who has checked the size that the header claims. An error is a message in the caller's
+// array.
 #ifndef MH_MEDIA_MEDIA_H
 #define MH_MEDIA_MEDIA_H
 

@@ -5,18 +5,23 @@
 
 #include "support/buffer.h"
 
-// The string, UTF-8, in quotes.
-static inline void mh_json_text(mh_appender *to, const char *text)
+// The text, UTF-8, in quotes.
+static inline void mh_json_bytes(mh_appender *to, const char *text, size_t size)
 {
     mh_append_string(to, "\"");
-    for (; *text; text++)
-        if ((unsigned char)*text < 0x20)
-            mh_append_format(to, "\\u%04x", (unsigned)*text);
-        else if (*text == '"' || *text == '\\')
-            mh_append_format(to, "\\%c", *text);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] < 0x20)
+            mh_append_format(to, "\\u%04x", (unsigned)text[i]);
+        else if (text[i] == '"' || text[i] == '\\')
+            mh_append_format(to, "\\%c", text[i]);
         else
-            mh_append(to, text, 1);
+            mh_append(to, text + i, 1);
     mh_append_string(to, "\"");
+}
+
+static inline void mh_json_text(mh_appender *to, const char *text)
+{
+    mh_json_bytes(to, text, strlen(text));
 }
 
 #endif

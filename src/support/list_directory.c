@@ -17,21 +17,33 @@ bool mh_is_directory(const char *path)
     return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
 }
 
+static mh_status list_fail(mh_context *context, const char *path)
+{
+    return mh_fail(context, MH_ERROR_FILE, "%.700s: cannot be read: %s", path, strerror(errno));
+}
+
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static mh_status collect_names(mh_context *context, DIR *entries, mh_buffer *names, size_t *count)
+// The next entry that is not hidden. NULL: the end, or an error in errno.
+static const char *next_name(DIR *entries)
 {
-    for (const struct dirent *e = readdir(entries); e; e = readdir(entries)) {
-        if (e->d_name[0] == '.')
-            continue;
-        if (!mh_buffer_append(context, names, e->d_name, strlen(e->d_name) + 1))
+    errno = 0;
+    for (const struct dirent *e; (e = readdir(entries)); errno = 0)
+        if (e->d_name[0] != '.')
+            return e->d_name;
+    return NULL;
+}
+
+static mh_status collect_names(mh_context *context, const char *path, DIR *entries,
+                               mh_buffer *names, size_t *count)
+{
+    for (const char *name; (name = next_name(entries)); ++*count)
+        if (!mh_buffer_append(context, names, name, strlen(name) + 1))
             return MH_ERROR_MEMORY;
-        ++*count;
-    }
-    return MH_OK;
+    return errno ? list_fail(context, path) : MH_OK;
 }
 
 static mh_status sort_names(mh_context *context, const mh_buffer *names, size_t count,
@@ -60,8 +72,8 @@ mh_status mh_list_directory(mh_context *context, const char *path, mh_listing *l
     *listing = (mh_listing){0};
     DIR *entries = opendir(path);
     if (!entries)
-        return mh_fail(context, MH_ERROR_FILE, "%.700s: cannot be read: %s", path, strerror(errno));
-    mh_status status = collect_names(context, entries, &names, &count);
+        return list_fail(context, path);
+    mh_status status = collect_names(context, path, entries, &names, &count);
     closedir(entries);
     if (!status)
         status = sort_names(context, &names, count, listing);

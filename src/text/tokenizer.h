@@ -79,6 +79,9 @@ mh_status mh_tokenizer_finish(mh_context *context, mh_tokenizer *t);
 // mh_tokenizer_load, for a translator: MH_ERROR_FORMAT unless it has our components.
 mh_status mh_tokenizer_load_own(mh_context *context, const char *path, mh_tokenizer **tokenizer);
 
+// What mh_tokenizer_save writes. Errors: MH_ERROR_UNSUPPORTED, MH_ERROR_MEMORY.
+mh_status mh_tokenizer_write(mh_context *context, const mh_tokenizer *t, mh_buffer *to);
+
 // Our own tokenizer has no template: from now on mh_tokenizer_encode_text puts this token behind a
 // text. Files do not have it. Error: MH_ERROR_MEMORY.
 mh_status mh_tokenizer_end_texts(mh_context *context, mh_tokenizer *tokenizer, int32_t id);

@@ -26,10 +26,12 @@ typedef struct field {
 
 #define PLACE(name) #name, offsetof(mh_progress, name)
 static const field fields[] = {
-    {PLACE(update), false},      {PLACE(epoch), false},       {PLACE(batch), false},
-    {PLACE(grains), false},      {PLACE(tokens), false},      {PLACE(pending), false},
-    {PLACE(saves), false},       {PLACE(best_update), false}, {PLACE(stale), false},
-    {PLACE(best_bleu), true},    {PLACE(best_loss), true},    {PLACE(loss_sum), true},
+    {PLACE(update), false},      {PLACE(epoch), false},
+    {PLACE(batch), false},       {PLACE(grains), false},
+    {PLACE(tokens), false},      {PLACE(pending), false},
+    {PLACE(saves), false},       {PLACE(best_update), false},
+    {PLACE(stale), false},       {"best_bleu", offsetof(mh_progress, best_quality), true},
+    {PLACE(best_loss), true},    {PLACE(loss_sum), true},
     {PLACE(loss_tokens), false},
 };
 enum { FIELDS = sizeof fields / sizeof *fields, TEXT = 48 };

@@ -12,7 +12,7 @@
 
 #define MH_CHECKPOINT_NAME "checkpoint.safetensors"
 
-enum { MH_SETTINGS_MOST = 32 };
+enum { MH_SETTINGS_MOST = 48 };
 
 // A setting that affects a run's bits and must not change during the run, as text.
 typedef struct mh_setting {

@@ -71,6 +71,6 @@ mh_status mh_classifier_validate(mh_run *run, mh_batch_score_fn score_batch,
     const double count = (double)run->valid.examples.count;
     score->loss = sum.loss / count;
     score->accuracy = sum.correct / count;
-    score->bleu = 100 * score->accuracy;
+    score->quality = 100 * score->accuracy;
     return MH_OK;
 }

@@ -252,25 +252,48 @@ static const mh_parameter *find(const mh_parameters *list, const mh_parameter *w
     return NULL;
 }
 
-static void copy_parameters(const mh_run *run, const mh_parameters *from, const mh_parameters *to)
+// Appends the names of those that the model to start from does not have: they stay random.
+static void copy_parameters(const mh_run *run, const mh_parameters *from, const mh_parameters *to,
+                            mh_appender *missing)
 {
     for (size_t i = 0; i < to->count; i++) {
         const mh_parameter *p = &to->list[i], *found = find(from, p);
         const bool head = strncmp(p->name, "classifier.", strlen("classifier.")) == 0;
-        if (found && !(head && run->new_head))
+        if (found && !(head && run->new_head)) {
             memcpy(to->values + p->offset, from->values + found->offset, p->count * sizeof(float));
+            continue;
+        }
+        mh_append_string(missing, missing->buffer.size ? ", " : "");
+        mh_append_string(missing, p->name);
     }
+}
+
+static mh_status report_missing(mh_run *run, const mh_buffer *names)
+{
+    if (!names->size)
+        return MH_OK;
+    if (run->task->kind == MH_TASK_LM)
+        return mh_fail(run->context, MH_ERROR_FORMAT, "%.700s: has no %.300s", run->options->init,
+                       (const char *)names->data);
+    mh_log(run->context, MH_LOG_WARNING, "newly initialised: %.900s", (const char *)names->data);
+    return MH_OK;
 }
 
 mh_status mh_model_start_weights(mh_run *run)
 {
     mh_model *from;
+    mh_appender missing = {.context = run->context};
+    mh_buffer names = {0};
     mh_model_options o = mh_model_options_default();
     o.trainable = true;
     MH_TRY(mh_model_load(run->context, run->options->init, &o, &from));
     copy_parameters(run, mh_transformer_parameters(mh_model_transformer(from)),
-                    mh_transformer_parameters(mh_model_transformer(run->model)));
-    copy_parameters(run, mh_model_parameters(from), mh_model_parameters(run->model));
+                    mh_transformer_parameters(mh_model_transformer(run->model)), &missing);
+    copy_parameters(run, mh_model_parameters(from), mh_model_parameters(run->model), &missing);
     mh_model_free(from);
-    return MH_OK;
+    mh_status status = mh_append_finish(&missing, MH_OK, &names);
+    if (!status)
+        status = report_missing(run, &names);
+    mh_buffer_free(run->context, &names);
+    return status;
 }

@@ -5,9 +5,10 @@
 #include "base/compiler.h"
 #include "support/buffer.h"
 #include "support/file.h"
-#include "support/json_text.h"
 #include "train/model_start.h"
+#include "train/run_labels.h"
 #include "train/run_ranks.h"
+#include "train/valid_batches.h"
 
 static const mh_parameters *blocks_of(const mh_run *run)
 {
@@ -46,6 +47,28 @@ mh_status mh_model_task_begin(mh_run *run)
     memcpy(run->own, blocks->values, blocks->floats * sizeof(float));
     memcpy(run->own + blocks->floats, ends->values, ends->floats * sizeof(float));
     return mh_model_task_write(run, "config.json", &run->config);
+}
+
+mh_status mh_model_task_parameters(mh_run *run, size_t *floats, float **values)
+{
+    run->layered = blocks_of(run)->floats;
+    *floats = run->layered + mh_model_parameters(run->model)->floats;
+    run->own = mh_alloc(run->context, *floats * sizeof *run->own);
+    run->floats = run->own ? *floats : 0;
+    *values = run->own;
+    return run->own ? MH_OK : MH_ERROR_MEMORY;
+}
+
+size_t mh_model_task_labels(const mh_run *run) { return mh_model_describe(run->model)->labels; }
+
+mh_status mh_model_task_check_heads(const mh_run *run)
+{
+    const mh_translator_config *m = run->options->model;
+    if (m->nhead && m->d_model % m->nhead == 0)
+        return MH_OK;
+    return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                   "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
+                   m->nhead);
 }
 
 void mh_model_task_put(mh_run *run)
@@ -104,28 +127,6 @@ mh_tape *mh_model_task_tape(mh_run *run)
     return run->tape;
 }
 
-void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids)
-{
-    for (size_t i = 0; i < run->label_count; i++) {
-        mh_append_string(to, i ? ", " : "");
-        if (ids) {
-            mh_json_text(to, run->labels[i]);
-            mh_append_format(to, ": %zu", i);
-        } else {
-            mh_append_format(to, "\"%zu\": ", i);
-            mh_json_text(to, run->labels[i]);
-        }
-    }
-}
-
-void mh_model_task_free_labels(mh_run *run)
-{
-    for (size_t i = 0; i < run->label_count; i++)
-        mh_free(run->context, run->labels[i], strlen(run->labels[i]) + 1);
-    mh_shrink(run->context, &run->labels, &run->labels_capacity, sizeof *run->labels);
-    run->label_count = 0;
-}
-
 void mh_model_task_free(mh_run *run)
 {
     mh_context *context = run->context;
@@ -134,46 +135,29 @@ void mh_model_task_free(mh_run *run)
     mh_free(context, run->own, run->floats * sizeof *run->own);
     mh_buffer_free(context, &run->config);
     mh_buffer_free(context, &run->sample);
+    mh_buffer_free(context, &run->tokenizer_json);
     mh_shrink(context, &run->scratch, &run->scratch_capacity, sizeof *run->scratch);
     mh_shrink(context, &run->sequences, &run->sequences_capacity, sizeof *run->sequences);
     mh_shrink(context, &run->views, &run->views_capacity, sizeof *run->views);
     mh_shrink(context, &run->pictures.pixels, &run->pictures.capacity, 1);
     mh_shrink(context, &run->valid_pictures.pixels, &run->valid_pictures.capacity, 1);
-    mh_model_task_free_labels(run);
+    mh_labels_free(run);
     mh_tokenizer_free(run->tokenizer);
 }
 
 // ---- validation ---------------------------------------------------------------------------------
-
-static size_t first_valid_batch(const mh_run *run, size_t rank)
-{
-    return run->valid.batches.count * rank / run->ranks.ranks;
-}
 
 static mh_status score_own(mh_run *run, mh_batch_score_fn score_batch,
                            bool (*told)(void *user, double part), mh_batch_score *scores,
                            bool *stopped)
 {
     const mh_batches *plan = &run->valid.batches;
-    const size_t begin = first_valid_batch(run, run->ranks.rank);
-    const size_t end = first_valid_batch(run, run->ranks.rank + 1);
+    const size_t begin = mh_valid_batches_first(run, run->ranks.rank);
+    const size_t end = mh_valid_batches_first(run, run->ranks.rank + 1);
     for (size_t b = begin; b < end && !*stopped; b++) {
         MH_TRY(score_batch(run, plan->examples + plan->starts[b],
                            plan->starts[b + 1] - plan->starts[b], &scores[b]));
         *stopped = !told(run, (double)(b + 1 - begin) / (double)(end - begin));
-    }
-    return MH_OK;
-}
-
-static mh_status sum_scores(mh_run *run, mh_batch_score *scores, mh_batch_score *sum)
-{
-    for (size_t r = 0; r <= run->ranks.ranks; r++)
-        run->starts[r] = first_valid_batch(run, r) * sizeof *scores;
-    MH_TRY(mh_communicator_gather(&run->ranks, scores, run->starts));
-    *sum = (mh_batch_score){0};
-    for (size_t b = 0; b < run->valid.batches.count; b++) {
-        sum->loss += scores[b].loss;
-        sum->correct += scores[b].correct;
     }
     return MH_OK;
 }
@@ -184,6 +168,7 @@ mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
 {
     const size_t bytes = run->valid.batches.count * sizeof(mh_batch_score);
     mh_batch_score *scores = mh_alloc(run->context, bytes);
+    double sums[2] = {0};
     mh_status status = scores ? MH_OK : MH_ERROR_MEMORY;
     mh_model_task_put(run);
     if (!status) {
@@ -192,7 +177,8 @@ mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
     }
     status = mh_run_agree(run, status);
     if (!status)
-        status = sum_scores(run, scores, sum);
+        status = mh_valid_batches_sum(run, (double *)scores, 2, sums);
+    *sum = (mh_batch_score){.loss = sums[0], .correct = sums[1]};
     mh_free(run->context, scores, bytes);
     return status;
 }

@@ -13,8 +13,17 @@
 mh_status mh_model_task_create(mh_run *run);
 mh_status mh_model_task_receive(mh_run *run, const char *bytes, size_t size);
 
+// run->own, which is copied to both arrays of the model's parameters.
+mh_status mh_model_task_parameters(mh_run *run, size_t *floats, float **values);
+
+// The number of a classifier's labels.
+size_t mh_model_task_labels(const mh_run *run);
+
 // Initial parameters, or those of the model to start from with its tokenizer's files; config.json.
 mh_status mh_model_task_begin(mh_run *run);
+
+// Error: MH_ERROR_ARGUMENT, if the width is no multiple of the number of heads.
+mh_status mh_model_task_check_heads(const mh_run *run);
 
 // Copies the run's parameters to the model: before a forward pass or a save, whenever they may have
 // changed.
@@ -37,12 +46,8 @@ void mh_model_task_set_dropout(mh_run *run);
 float *mh_model_task_floats(mh_run *run, size_t floats);
 mh_tape *mh_model_task_tape(mh_run *run);
 
-// Members of "id2label", or of "label2id": `ids`.
-void mh_model_task_put_labels(mh_appender *to, const mh_run *run, bool ids);
-void mh_model_task_free_labels(mh_run *run);
-
 // The number of correct answers and the loss of a batch of the validation data, for
-// mh_model_task_validate.
+// mh_model_task_validate: doubles, which are summed one by one.
 typedef struct mh_batch_score {
     double loss, correct;
 } mh_batch_score;

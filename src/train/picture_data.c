@@ -6,6 +6,7 @@
 #include "base/overflow.h"
 #include "io/byte_stream.h"
 #include "support/list_directory.h"
+#include "train/run_labels.h"
 #include <multihead/image.h>
 #include <multihead/text.h>
 #include <stdio.h>
@@ -26,22 +27,16 @@ typedef struct reading {
 static mh_status find_label(reading *r, const char *name, int32_t *label)
 {
     mh_run *run = r->run;
-    for (size_t i = 0; i < run->label_count; i++)
-        if (!strcmp(run->labels[i], name)) {
-            *label = (int32_t)i;
-            return MH_OK;
-        }
-    if (r->fixed_labels || run->label_count == LABELS_MOST)
-        return mh_fail(run->context, MH_ERROR_FORMAT, "%.600s: label %.80s: expected %s", r->path,
-                       name, r->fixed_labels ? "one of the training data's" : "at most 65536");
-    if (!mh_grow(run->context, &run->labels, &run->labels_capacity, run->label_count + 1,
-                 sizeof *run->labels))
-        return MH_ERROR_MEMORY;
-    char *copy = mh_alloc(run->context, strlen(name) + 1);
-    if (!copy)
-        return MH_ERROR_MEMORY;
-    *label = (int32_t)run->label_count;
-    run->labels[run->label_count++] = strcpy(copy, name);
+    const mh_text text = {name, strlen(name)};
+    size_t found = run->label_count;
+    if (!mh_labels_find(run, text, &found)) {
+        if (r->fixed_labels || run->label_count == LABELS_MOST)
+            return mh_fail(run->context, MH_ERROR_FORMAT, "%.600s: label %.80s: expected %s",
+                           r->path, name,
+                           r->fixed_labels ? "one of the training data's" : "at most 65536");
+        MH_TRY(mh_labels_add(run, text));
+    }
+    *label = (int32_t)found;
     return MH_OK;
 }
 
@@ -292,6 +287,30 @@ static mh_status name_label(mh_run *run, char **label, const char *names)
     return MH_OK;
 }
 
+// The last label is the largest number.
+static void warn_of_surplus(mh_run *run, const char *names)
+{
+    const size_t wanted = strtoul(run->labels[run->label_count - 1], NULL, 10) + 1;
+    size_t found = 1;
+    for (; *names; names++)
+        found += *names == ',';
+    if (found > wanted)
+        mh_log(run->context, MH_LOG_WARNING,
+               "label_names: %zu names, but the largest label is %zu: the last %zu are not used",
+               found, wanted - 1, found - wanted);
+}
+
+static mh_status check_distinct(const mh_run *run)
+{
+    for (size_t i = 0; i < run->label_count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (!strcmp(run->labels[i], run->labels[k]))
+                return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                               "label_names: found %.80s twice: expected different names",
+                               run->labels[i]);
+    return MH_OK;
+}
+
 mh_status mh_picture_data_name_labels(mh_run *run, const char *names)
 {
     if (mh_is_directory(run->options->data))
@@ -299,9 +318,10 @@ mh_status mh_picture_data_name_labels(mh_run *run, const char *names)
                        "label_names: expected NULL, as directories are names of labels");
     if (mh_utf8_valid(names, strlen(names)) < strlen(names))
         return mh_fail(run->context, MH_ERROR_ARGUMENT, "label_names: found invalid UTF-8");
+    warn_of_surplus(run, names);
     for (size_t i = 0; i < run->label_count; i++)
         MH_TRY(name_label(run, &run->labels[i], names));
-    return MH_OK;
+    return check_distinct(run);
 }
 
 // ---- directories --------------------------------------------------------------------------------

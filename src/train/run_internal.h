@@ -35,6 +35,9 @@ typedef struct mh_task {
     // The other ranks create the model from this file of the leader's.
     const char *model_file;
     mh_status (*receive)(mh_run *run, const char *bytes, size_t size);
+    // All ranks: the parameters, `floats` of them at *values. Sets run->layered.
+    mh_status (*parameters)(mh_run *run, size_t *floats, float **values);
+    size_t (*vocabulary)(const mh_run *run); // of the leader: tokens or labels
     // All ranks: data besides the examples.
     mh_status (*share)(mh_run *run);
     // The settings of model and data.
@@ -133,7 +136,8 @@ struct mh_run {
     size_t label_count, labels_capacity;
     bool new_head; // a classifier's, which the model to start from does not have
     mh_tokenizer *tokenizer;
-    int32_t bos, eos; // of a language model; texts begin with bos unless it is -1
+    int32_t bos, eos;         // of a language model; texts begin with bos unless it is -1
+    mh_buffer tokenizer_json; // of a new classifier
     uint64_t valid_text_bytes;
     mh_buffer sample;
 };

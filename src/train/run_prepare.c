@@ -4,11 +4,14 @@
 #include "train/run_ranks.h"
 
 #include "support/grow.h"
+#include "support/list_directory.h"
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
 #include "train/format_number.h"
 #include "train/model_start.h"
+#include "train/task_options.h"
 
+#include <assert.h>
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -79,22 +82,18 @@ static mh_status check_sources(mh_context *context, const mh_train_options *o)
         return mh_fail(context, MH_ERROR_ARGUMENT, "directory: expected the directory of the run");
     if (!o->data == !o->example)
         return mh_fail(context, MH_ERROR_ARGUMENT, "data: expected a file, or an example");
-    if (o->task != MH_TASK_TRANSLATION && (o->example || o->data_targets || o->valid_targets))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, it is for translation",
-                       o->example        ? "example"
-                       : o->data_targets ? "data_targets"
-                                         : "valid_targets");
+    MH_TRY(mh_task_options_check(context, o));
     if (o->example && strcmp(o->example, "numbers") != 0)
         return mh_fail(context, MH_ERROR_ARGUMENT, "example: found %.40s, expected numbers",
                        o->example);
     if (o->example && (o->data_targets || o->valid))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, an example has its own",
                        o->valid ? "valid" : "data_targets");
-    if (o->init && o->task == MH_TASK_IMAGES)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "init: expected none for pictures");
-    if (o->more_data_count && (o->task != MH_TASK_LM || !o->more_data))
-        return mh_fail(context, MH_ERROR_ARGUMENT, "more_data: expected %s",
-                       o->more_data ? "none, it is for language models" : "files");
+    if (o->more_data_count && !o->more_data)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "more_data: expected files");
+    if (o->held_out > 0 && (o->valid || o->example))
+        return mh_fail(context, MH_ERROR_ARGUMENT, "held_out: expected none with %s",
+                       o->valid ? "valid" : "example");
     if (o->init && (o->example || o->tokenizer))
         return mh_fail(context, MH_ERROR_ARGUMENT, "%s: expected none, init has its own",
                        o->example ? "example" : "tokenizer");
@@ -137,17 +136,46 @@ static mh_status run_prepare_check_options(mh_context *context, const mh_train_o
     return check_durations(context, o);
 }
 
+static bool ends_in(const char *name, const char *ending)
+{
+    const size_t size = strlen(name), length = strlen(ending);
+    return size >= length && !strcmp(name + size - length, ending);
+}
+
+// Whether a file is part of a model, in any of its formats.
+static bool is_of_model(const char *name)
+{
+    return !strcmp(name, "config.json") || strstr(name, ".safetensors") || ends_in(name, ".bin") ||
+           ends_in(name, ".gguf") || ends_in(name, ".pt");
+}
+
+static mh_status refuse_model(mh_run *run)
+{
+    mh_listing files;
+    const char *directory = run->options->directory;
+    mh_status status = mh_list_directory(run->context, directory, &files);
+    for (size_t i = 0; i < files.count && !status; i++)
+        if (is_of_model(files.names[i]))
+            status = mh_fail(run->context, MH_ERROR_FILE,
+                             "%.700s: has a model (%.100s) but is not a training run; training "
+                             "would replace it",
+                             directory, files.names[i]);
+    mh_listing_free(run->context, &files);
+    return status;
+}
+
 static mh_status open_directory(mh_run *run)
 {
-    MH_TRY(mh_directory_open(run->context, run->options->directory, &run->directory));
+    const mh_train_options *o = run->options;
+    MH_TRY(mh_directory_open(run->context, o->directory, &run->directory));
+    if (o->init && mh_directory_is_at(&run->directory, o->init))
+        return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                       "init: found %.700s, the directory of the run: expected another one",
+                       o->init);
     run->resumed = mh_directory_has(&run->directory, MH_CHECKPOINT_NAME);
     // A run that was killed before its first checkpoint has a log.
-    if (!run->resumed && mh_directory_has(&run->directory, "model.safetensors") &&
-        !mh_directory_has(&run->directory, MH_LOG_NAME))
-        return mh_fail(run->context, MH_ERROR_FILE,
-                       "%.700s: has a model but is not a training run; training would replace it",
-                       run->options->directory);
-    return MH_OK;
+    return run->resumed || mh_directory_has(&run->directory, MH_LOG_NAME) ? MH_OK
+                                                                          : refuse_model(run);
 }
 
 mh_status mh_run_check_directory(mh_run *run)
@@ -192,6 +220,7 @@ mh_status mh_run_load_tokenizer(mh_run *run, mh_tokenizer **tokenizer)
 
 void mh_run_set(mh_run *run, const char *name, const char *format, ...)
 {
+    assert(run->settings.count < MH_SETTINGS_MOST);
     mh_setting *s = &run->settings.list[run->settings.count++];
     va_list list;
     va_start(list, format);
@@ -227,17 +256,52 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
-// The last part of the directory's name, which may have moved with all before it.
+typedef struct path_part {
+    const char *begin, *end;
+} path_part;
+
+// The last part of the path that ends at `end`.
+static path_part last_part(const char *path, const char *end)
+{
+    while (end - path > 1 && end[-1] == '/')
+        end--;
+    const char *begin = end;
+    while (begin > path && begin[-1] != '/')
+        begin--;
+    return (path_part){begin, end};
+}
+
+static bool is_part(path_part p, const char *text)
+{
+    return (size_t)(p.end - p.begin) == strlen(text) && !strncmp(p.begin, text, strlen(text));
+}
+
+static bool begins_with(path_part p, const char *text)
+{
+    return (size_t)(p.end - p.begin) >= strlen(text) && !strncmp(p.begin, text, strlen(text));
+}
+
+// The last part of the model's name: the directory may have moved with all before it. In Hugging
+// Face's cache, ORG/NAME is in models--ORG--NAME/snapshots/HASH: the name is NAME.
+static path_part name_of_init(const char *path)
+{
+    const path_part name = last_part(path, path + strlen(path));
+    const path_part parent = last_part(path, name.begin);
+    path_part model = last_part(path, parent.begin);
+    if (!is_part(parent, "snapshots") || !begins_with(model, "models--"))
+        return name;
+    for (const char *at = model.begin; at + 2 < model.end; at++)
+        if (at[0] == '-' && at[1] == '-')
+            model.begin = at + 2;
+    return model;
+}
+
 static void set_init(mh_run *run)
 {
-    const char *name = run->options->init ? run->options->init : "";
-    size_t size = strlen(name);
-    while (size > 1 && name[size - 1] == '/')
-        size--;
-    size_t first = size;
-    while (first > 0 && name[first - 1] != '/')
-        first--;
-    mh_run_set(run, "init", "%.*s", (int)(size - first < 40 ? size - first : 40), name + first);
+    enum { MOST = 40 };
+    const path_part name = name_of_init(run->options->init ? run->options->init : "");
+    const ptrdiff_t size = name.end - name.begin;
+    mh_run_set(run, "init", "%.*s", (int)(size < MOST ? size : MOST), name.begin);
     run->settings.list[run->settings.count - 1].absent = "";
 }
 
@@ -383,28 +447,11 @@ static mh_status choose_decay(mh_run *run)
 
 // ---- model --------------------------------------------------------------------------------------
 
-// A translator's parameters are one array; those of other models are copied to both of theirs.
-static mh_status find_parameters(mh_run *run, size_t *floats, float **values)
-{
-    if (run->translator) {
-        const mh_parameters *parameters = mh_translator_parameters(run->translator);
-        *floats = run->layered = parameters->floats;
-        *values = parameters->values;
-        return MH_OK;
-    }
-    run->layered = mh_transformer_parameters(mh_model_transformer(run->model))->floats;
-    *floats = run->layered + mh_model_parameters(run->model)->floats;
-    run->own = mh_alloc(run->context, *floats * sizeof *run->own);
-    run->floats = run->own ? *floats : 0;
-    *values = run->own;
-    return run->own ? MH_OK : MH_ERROR_MEMORY;
-}
-
 mh_status mh_run_allocate(mh_run *run)
 {
     size_t floats;
     float *values;
-    MH_TRY(find_parameters(run, &floats, &values));
+    MH_TRY(run->task->parameters(run, &floats, &values));
     float *memory = mh_alloc(run->context, 3 * floats * sizeof *memory);
     if (!memory)
         return MH_ERROR_MEMORY;
@@ -417,7 +464,7 @@ mh_status mh_run_allocate(mh_run *run)
 }
 
 // The mean loss of the validation data's targets by their frequencies in the training data, or how
-// often these are the most frequent one, in %. Each of the `kinds` has one occurrence more.
+// often these are the most frequent one. Each of the `kinds` has one occurrence more.
 static double measure_baseline(const mh_run *run, size_t kinds, double *counts)
 {
     const mh_dataset *e = &run->examples, *valid = &run->valid.examples;
@@ -442,7 +489,7 @@ static double measure_baseline(const mh_run *run, size_t kinds, double *counts)
         }
         targets += (double)ids.count;
     }
-    return text ? loss / targets : 100 * hits / targets;
+    return text ? loss / targets : hits / targets;
 }
 
 static mh_status find_baseline(mh_run *run)
@@ -459,14 +506,22 @@ static mh_status find_baseline(mh_run *run)
     return MH_OK;
 }
 
+// The log comes first: by it, the model of a run that is killed here is known to be a run's.
+static mh_status begin(mh_run *run)
+{
+    MH_TRY(mh_run_check_directory(run));
+    MH_TRY(mh_run_log_open(run->context, run->options->directory, 0, &run->log));
+    const mh_status status = run->task->begin(run);
+    if (status && run->directory.made && !mh_directory_has(&run->directory, "config.json"))
+        remove(run->log.path);
+    return status;
+}
+
 static mh_status begin_or_load(mh_run *run)
 {
-    const mh_train_options *o = run->options;
-    if (run->resumed)
-        return mh_checkpoint_load(run->context, o->directory, &run->settings, &run->progress,
-                                  &run->arrays);
-    MH_TRY(mh_run_check_directory(run));
-    return run->task->begin(run);
+    return run->resumed ? mh_checkpoint_load(run->context, run->options->directory, &run->settings,
+                                             &run->progress, &run->arrays)
+                        : begin(run);
 }
 
 static void run_prepare_describe(mh_run *run, size_t bad_lines)
@@ -475,16 +530,12 @@ static void run_prepare_describe(mh_run *run, size_t bad_lines)
     e->pairs = run->examples.count;
     if (run->task->kind == MH_TASK_LM && !run->options->valid)
         e->held_out = run->valid.examples.count;
-    e->valid_pairs = run->translator ? run->valid.corpus.count : run->valid.examples.count;
+    e->valid_pairs = run->valid.corpus.count ? run->valid.corpus.count : run->valid.examples.count;
     e->task = run->task->kind;
     e->starts_from_model = run->options->init != NULL;
     e->left_out = bad_lines + run->examples.left_out + run->valid.corpus.bad_lines;
     e->parameters = run->arrays.floats;
-    e->vocabulary = run->translator ? mh_tokenizer_size(mh_translator_tokenizer(run->translator))
-                    : run->task->kind == MH_TASK_CLASSIFICATION
-                        ? mh_model_describe(run->model)->labels
-                    : run->tokenizer ? mh_tokenizer_size(run->tokenizer)
-                                     : run->label_count;
+    e->vocabulary = run->task->vocabulary(run);
     e->precision = run->precision == MH_PRECISION_BF16 ? "bf16" : "f32";
 }
 

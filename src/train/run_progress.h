@@ -17,9 +17,9 @@ typedef struct mh_progress {
     uint64_t saves;        // snapshots written so far
     uint64_t best_update;  // 0: none yet
     uint64_t stale;        // validations since
-    double best_bleu;
-    double best_loss; // of the same; 0: unknown
-    double loss_sum;  // since the last line of the log
+    double best_quality;   // mh_validation_score
+    double best_loss;      // of the same; 0: unknown
+    double loss_sum;       // since the last line of the log
     uint64_t loss_tokens;
 } mh_progress;
 

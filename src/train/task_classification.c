@@ -11,8 +11,10 @@
 #include "support/json_text.h"
 #include "text/tokenizer.h"
 #include "train/classifier.h"
+#include "train/classifier_tokenizer.h"
 #include "train/held_out.h"
 #include "train/model_start.h"
+#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,35 +27,6 @@ enum {
 };
 
 // ---- labels -------------------------------------------------------------------------------------
-
-static bool is_text(mh_text text, const char *name)
-{
-    return text.size == strlen(name) && !memcmp(text.bytes, name, text.size);
-}
-
-static bool find_label(const mh_run *run, mh_text name, size_t *label)
-{
-    for (size_t i = 0; i < run->label_count; i++)
-        if (is_text(name, run->labels[i])) {
-            *label = i;
-            return true;
-        }
-    return false;
-}
-
-static mh_status add_label(mh_run *run, mh_text name)
-{
-    if (!mh_grow(run->context, &run->labels, &run->labels_capacity, run->label_count + 1,
-                 sizeof *run->labels))
-        return MH_ERROR_MEMORY;
-    char *copy = mh_alloc(run->context, name.size + 1);
-    if (!copy)
-        return MH_ERROR_MEMORY;
-    memcpy(copy, name.bytes, name.size);
-    copy[name.size] = 0;
-    run->labels[run->label_count++] = copy;
-    return MH_OK;
-}
 
 static int compare_labels(const void *a, const void *b)
 {
@@ -73,8 +46,8 @@ static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
         if (memchr(corpus->sources[i].bytes, 0, corpus->sources[i].size))
             return mh_fail(run->context, MH_ERROR_FORMAT, "%.300s:%zu: a label with a null byte",
                            corpus->name, corpus->lines[i]);
-        if (!find_label(run, corpus->sources[i], &label))
-            MH_TRY(add_label(run, corpus->sources[i]));
+        if (!mh_labels_find(run, corpus->sources[i], &label))
+            MH_TRY(mh_labels_add(run, corpus->sources[i]));
         if (run->label_count > MOST_LABELS)
             return mh_fail(run->context, MH_ERROR_FORMAT,
                            "%.300s: more than %d labels: expected a label, a tab and a text on "
@@ -150,6 +123,7 @@ static mh_status write_config(mh_run *run)
 {
     const mh_train_options *o = run->options;
     const mh_translator_config *m = o->model;
+    const int pad = (int)mh_tokenizer_pad(run->tokenizer);
     mh_appender to = {.context = run->context};
     mh_append_string(&to, "{\n  \"architectures\": [\"BertForSequenceClassification\"],\n"
                           "  \"model_type\": \"bert\",\n  \"hidden_act\": \"gelu\",\n"
@@ -161,87 +135,25 @@ static mh_status write_config(mh_run *run)
                      m->nhead, m->dim_feedforward);
     mh_append_format(&to, "  \"max_position_embeddings\": %zu,\n  \"vocab_size\": %zu,\n",
                      m->max_length, mh_tokenizer_size(run->tokenizer));
-    mh_append_format(&to, "  \"pad_token_id\": %d,\n  \"hidden_dropout_prob\": %.6g,\n",
-                     (int)mh_tokenizer_pad(run->tokenizer), (double)m->dropout);
+    if (pad >= 0)
+        mh_append_format(&to, "  \"pad_token_id\": %d,\n", pad);
+    else
+        mh_append_string(&to, "  \"pad_token_id\": null,\n");
+    mh_append_format(&to, "  \"hidden_dropout_prob\": %.6g,\n", (double)m->dropout);
     mh_append_format(&to, "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout);
-    mh_model_task_put_labels(&to, run, false);
+    mh_labels_put(&to, run, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    mh_model_task_put_labels(&to, run, true);
+    mh_labels_put(&to, run, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
 }
 
-static mh_status tokenizer_path(mh_run *run, char path[MH_PATH_BYTES])
-{
-    return mh_path_join(run->context, run->options->directory, "tokenizer.json", path);
-}
-
-// Texts are read between <s>, which is classified, and </s>.
-static mh_status add_template(mh_run *run)
-{
-    char path[MH_PATH_BYTES];
-    mh_json_file file;
-    mh_buffer text = {0};
-    MH_TRY(mh_json_file_open(run->context, run->options->directory, "tokenizer.json", path, &file));
-    json_t *template = json_pack(
-        "{ss s[{s{sssi}}{s{sssi}}{s{sssi}}] s[{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}{s{sssi}}]"
-        " s{s{ss s[i] s[s]} s{ss s[i] s[s]}}}",
-        "type", "TemplateProcessing", "single", "SpecialToken", "id", "<s>", "type_id", 0,
-        "Sequence", "id", "A", "type_id", 0, "SpecialToken", "id", "</s>", "type_id", 0, "pair",
-        "SpecialToken", "id", "<s>", "type_id", 0, "Sequence", "id", "A", "type_id", 0,
-        "SpecialToken", "id", "</s>", "type_id", 0, "Sequence", "id", "B", "type_id", 1,
-        "SpecialToken", "id", "</s>", "type_id", 1, "special_tokens", "<s>", "id", "<s>", "ids", 1,
-        "tokens", "<s>", "</s>", "id", "</s>", "ids", 2, "tokens", "</s>");
-    mh_status status = mh_model_start_set(run, file.root, "post_processor", template);
-    if (!status)
-        status = mh_model_start_dump(run, file.root, &text);
-    mh_json_file_close(&file);
-    if (!status)
-        status = mh_model_task_write(run, "tokenizer.json", &text);
-    mh_buffer_free(run->context, &text);
-    return status;
-}
-
-static mh_status learn_tokenizer(mh_run *run, const mh_corpus *corpus)
-{
-    char path[MH_PATH_BYTES];
-    mh_tokenizer *tokenizer;
-    mh_tokenizer_options options = mh_tokenizer_options_default();
-    options.merges = run->options->merges;
-    MH_TRY(tokenizer_path(run, path));
-    MH_TRY(mh_tokenizer_train(run->context, &options, corpus->targets, corpus->count, &tokenizer));
-    const mh_status status = mh_tokenizer_save(run->context, tokenizer, path);
-    mh_tokenizer_free(tokenizer);
-    return status ? status : add_template(run);
-}
-
-static mh_status copy_tokenizer(mh_run *run, const char *path)
-{
-    mh_mapping mapping;
-    MH_TRY(mh_file_map(run->context, run->options->tokenizer, &mapping));
-    const mh_status status = mh_file_replace(run->context, path, mapping.data, mapping.size);
-    mh_file_unmap(&mapping);
-    return status;
-}
-
-// The directory's own, which a new run makes.
-static mh_status find_tokenizer(mh_run *run, const mh_corpus *corpus)
-{
-    char path[MH_PATH_BYTES];
-    MH_TRY(tokenizer_path(run, path));
-    if (!run->resumed) {
-        MH_TRY(mh_run_check_directory(run));
-        MH_TRY(run->options->tokenizer ? copy_tokenizer(run, path) : learn_tokenizer(run, corpus));
-    }
-    return mh_tokenizer_load(run->context, path, &run->tokenizer);
-}
-
 static mh_status create_new(mh_run *run, const mh_corpus *corpus)
 {
     MH_TRY(collect_labels(run, corpus));
-    MH_TRY(find_tokenizer(run, corpus));
+    MH_TRY(mh_classifier_tokenizer_create(run, corpus->targets, corpus->count));
     MH_TRY(write_config(run));
     return mh_model_task_create(run);
 }
@@ -266,10 +178,10 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
         snprintf(key, sizeof key, "%zu", i);
         const char *name = json_string_value(json_object_get(names, key));
         if (name)
-            status = add_label(&own, (mh_text){name, strlen(name)});
+            status = mh_labels_add(&own, (mh_text){name, strlen(name)});
     }
     for (size_t i = 0; i < run->label_count; i++)
-        found += find_label(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
+        found += mh_labels_find(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
     *kept = !status && own.label_count == count && found == run->label_count;
     if (*kept) { // *run's become own's, which are freed
         const mh_run data = *run;
@@ -280,7 +192,7 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
         own.label_count = data.label_count;
         own.labels_capacity = data.labels_capacity;
     }
-    mh_model_task_free_labels(&own);
+    mh_labels_free(&own);
     return status;
 }
 
@@ -322,10 +234,10 @@ static mh_status edit_classifier(mh_run *run, const mh_source *source, json_t *r
 // Of a resumed run, the labels of its model.
 static mh_status take_labels(mh_run *run)
 {
-    mh_model_task_free_labels(run);
+    mh_labels_free(run);
     for (size_t i = 0; i < mh_model_describe(run->model)->labels; i++) {
         const char *name = mh_model_label(run->model, i);
-        MH_TRY(add_label(run, (mh_text){name, strlen(name)}));
+        MH_TRY(mh_labels_add(run, (mh_text){name, strlen(name)}));
     }
     return MH_OK;
 }
@@ -379,7 +291,7 @@ static mh_status add_texts(reading *r, const mh_corpus *corpus)
     const mh_train_options *o = r->run->options;
     size_t label;
     for (size_t i = 0; i < corpus->count; i++) {
-        if (find_label(r->run, corpus->sources[i], &label)) {
+        if (mh_labels_find(r->run, corpus->sources[i], &label)) {
             MH_TRY(add_text(r, corpus->targets[i], label));
             continue;
         }
@@ -444,15 +356,13 @@ static mh_status use_corpora(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
 
 static mh_status check_new_sizes(mh_run *run)
 {
-    const mh_translator_config *m = run->options->model;
-    if (!run->options->init && (!m->nhead || m->d_model % m->nhead))
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
-                       m->nhead);
-    if (!run->options->init && m->max_length < 3)
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "max_length: found %zu, expected 3 tokens or more", m->max_length);
-    return MH_OK;
+    const size_t most = run->options->model->max_length;
+    if (run->options->init)
+        return MH_OK;
+    MH_TRY(mh_model_task_check_heads(run));
+    return most >= 3 ? MH_OK
+                     : mh_fail(run->context, MH_ERROR_ARGUMENT,
+                               "max_length: found %zu, expected 3 tokens or more", most);
 }
 
 static mh_status classification_prepare(mh_run *run, size_t *bad_lines)
@@ -472,22 +382,8 @@ static mh_status classification_prepare(mh_run *run, size_t *bad_lines)
 
 static mh_status classification_begin(mh_run *run)
 {
-    mh_appender to = {.context = run->context};
-    mh_buffer text = {0};
     MH_TRY(mh_model_task_begin(run));
-    if (run->options->init)
-        return MH_OK;
-    mh_append_format(&to,
-                     "{\n  \"tokenizer_class\": \"PreTrainedTokenizerFast\",\n"
-                     "  \"bos_token\": \"<s>\",\n  \"eos_token\": \"</s>\",\n"
-                     "  \"cls_token\": \"<s>\",\n  \"sep_token\": \"</s>\",\n"
-                     "  \"pad_token\": \"<pad>\",\n  \"model_max_length\": %zu\n}\n",
-                     run->options->model->max_length);
-    mh_status status = mh_append_finish(&to, MH_OK, &text);
-    if (!status)
-        status = mh_model_task_write(run, "tokenizer_config.json", &text);
-    mh_buffer_free(run->context, &text);
-    return status;
+    return run->options->init ? MH_OK : mh_classifier_tokenizer_save(run);
 }
 
 static mh_status classification_share(mh_run *run)
@@ -576,6 +472,8 @@ const mh_task mh_task_classification = {
     .begin = classification_begin,
     .model_file = "config.json",
     .receive = mh_model_task_receive,
+    .parameters = mh_model_task_parameters,
+    .vocabulary = mh_model_task_labels,
     .share = classification_share,
     .settings = classification_settings,
     .loss = classification_loss,

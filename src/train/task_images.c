@@ -6,6 +6,7 @@
 #include "base/philox.h"
 #include "train/classifier.h"
 #include "train/picture_data.h"
+#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 
@@ -16,16 +17,12 @@ enum { CROP_STREAM = 0x63726f70 }; // of random numbers, apart from shuffles
 static mh_status check_sizes(mh_run *run)
 {
     const mh_train_options *o = run->options;
-    const mh_translator_config *m = o->model;
     const size_t side = run->pictures.side;
     if (!o->patch_size || side % o->patch_size)
         return mh_fail(run->context, MH_ERROR_ARGUMENT,
                        "patch_size: found %zu, expected a divisor of the pictures' %zu pixels",
                        o->patch_size, side);
-    if (!m->nhead || m->d_model % m->nhead)
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
-                       m->nhead);
+    MH_TRY(mh_model_task_check_heads(run));
     if (o->crop_padding >= side)
         return mh_fail(run->context, MH_ERROR_ARGUMENT,
                        "crop_padding: found %zu, expected less than the pictures' %zu pixels",
@@ -53,9 +50,9 @@ static mh_status write_config(mh_run *run)
                      "  \"hidden_dropout_prob\": %.6g,\n"
                      "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout, (double)m->dropout);
-    mh_model_task_put_labels(&to, run, false);
+    mh_labels_put(&to, run, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    mh_model_task_put_labels(&to, run, true);
+    mh_labels_put(&to, run, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
@@ -243,6 +240,8 @@ const mh_task mh_task_images = {
     .begin = images_begin,
     .model_file = "config.json",
     .receive = mh_model_task_receive,
+    .parameters = mh_model_task_parameters,
+    .vocabulary = mh_model_task_labels,
     .share = images_share,
     .settings = images_settings,
     .loss = images_loss,

@@ -133,10 +133,7 @@ static mh_status lm_write_config(mh_run *run)
 static mh_status check_lm_sizes(mh_run *run)
 {
     const mh_translator_config *m = run->options->model;
-    if (!m->nhead || m->d_model % m->nhead)
-        return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                       "d_model: found %zu, expected a multiple of the %zu heads", m->d_model,
-                       m->nhead);
+    MH_TRY(mh_model_task_check_heads(run));
     if (m->max_length < 2)
         return mh_fail(run->context, MH_ERROR_ARGUMENT,
                        "max_length: found %zu, expected a context of 2 tokens or more",
@@ -241,6 +238,8 @@ static void lm_settings(mh_run *run)
     mh_run_set(run, "context", "%zu", m->max_length);
     mh_model_task_set_dropout(run);
 }
+
+static size_t lm_vocabulary(const mh_run *run) { return mh_tokenizer_size(run->tokenizer); }
 
 // ---- loss ---------------------------------------------------------------------------------------
 
@@ -430,6 +429,8 @@ const mh_task mh_task_lm = {
     .begin = lm_begin,
     .model_file = "config.json",
     .receive = mh_model_task_receive,
+    .parameters = mh_model_task_parameters,
+    .vocabulary = lm_vocabulary,
     .share = lm_share,
     .settings = lm_settings,
     .loss = lm_loss,

@@ -300,6 +300,19 @@ static void translation_settings(mh_run *run)
     run->settings.list[run->settings.count - 1].single = true;
 }
 
+static mh_status translation_parameters(mh_run *run, size_t *floats, float **values)
+{
+    const mh_parameters *parameters = mh_translator_parameters(run->translator);
+    *floats = run->layered = parameters->floats;
+    *values = parameters->values;
+    return MH_OK;
+}
+
+static size_t translation_vocabulary(const mh_run *run)
+{
+    return mh_tokenizer_size(mh_translator_tokenizer(run->translator));
+}
+
 static mh_status translation_loss(mh_run *run, const mh_grain *grain,
                                   const mh_loss_options *options, double *loss)
 {
@@ -327,6 +340,8 @@ const mh_task mh_task_translation = {
     .begin = translation_begin,
     .model_file = "tokenizer.json",
     .receive = translation_receive,
+    .parameters = translation_parameters,
+    .vocabulary = translation_vocabulary,
     .share = translation_share,
     .settings = translation_settings,
     .loss = translation_loss,

@@ -177,20 +177,20 @@ static mh_status validate(mh_run *run, bool *cut)
     if (status || *cut)
         return status;
     e->valid_loss = score.loss;
-    e->bleu = run->translator ? score.bleu : 0;
+    e->bleu = score.bleu;
     e->accuracy = score.accuracy;
     e->bits_per_byte = score.bits_per_byte;
     e->sample = run->sample.size ? (const char *)run->sample.data : NULL;
     e->chrf = score.chrf;
     e->exact = score.exact;
-    const mh_validation_score best = {.loss = p->best_loss, .bleu = p->best_bleu};
+    const mh_validation_score best = {.loss = p->best_loss, .quality = p->best_quality};
     e->best = !p->best_update || mh_validation_beats(&score, &best);
     if (e->best)
         status = save_model(run);
     if (status)
         return status;
     p->stale = e->best ? 0 : p->stale + 1;
-    p->best_bleu = e->best ? score.bleu : p->best_bleu;
+    p->best_quality = e->best ? score.quality : p->best_quality;
     p->best_loss = e->best ? score.loss : p->best_loss;
     p->best_update = e->best ? p->update : p->best_update;
     train_tell(run, MH_TRAIN_VALIDATED);
@@ -301,9 +301,10 @@ static mh_status prepare(mh_run *run, mh_train_result *result)
     result->finished = over(run) && !run->progress.pending;
     MH_TRY(mh_run_plan_epoch(run));
     MH_TRY(check_progress(run));
-    return result->finished ? MH_OK
-                            : mh_run_log_open(run->context, run->options->directory,
-                                              run->progress.update, &run->log);
+    return result->finished || !run->resumed // a new run has opened its log
+               ? MH_OK
+               : mh_run_log_open(run->context, run->options->directory, run->progress.update,
+                                 &run->log);
 }
 
 // The leader ends the run on all ranks, with its own error unless that is theirs, too.
@@ -334,13 +335,17 @@ static void report_run(const mh_run *run, mh_train_result *result)
     result->epoch = p->epoch;
     result->tokens = p->tokens;
     result->warmup = run->warmup;
-    result->best_bleu = p->best_update ? p->best_bleu : NAN;
+    const mh_task_kind task = run->task->kind;
+    const bool classifies = task == MH_TASK_IMAGES || task == MH_TASK_CLASSIFICATION;
+    const double best = p->best_update ? p->best_quality : NAN;
+    result->best_bleu = task == MH_TASK_TRANSLATION ? best : NAN;
+    result->best_accuracy = classifies ? best / 100 : NAN;
     result->best_loss = p->best_update ? p->best_loss : NAN;
     result->best_update = p->best_update;
     result->baseline = run->baseline;
 }
 
-// The run is on the heap: its settings alone take 16 KB, which a caller's thread may not have.
+// The run is on the heap: it takes 17 KB, which a caller's thread may not have.
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_translator_config *sizes, mh_train_result *result)
 {

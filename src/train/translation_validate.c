@@ -6,18 +6,14 @@
 
 #include "base/compiler.h"
 #include "train/run_ranks.h"
+#include "train/valid_batches.h"
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-static size_t first_batch(const mh_run *run, size_t rank)
-{
-    return run->valid.batches.count * rank / run->ranks.ranks;
-}
-
 static mh_status measure_losses(mh_run *run, double *losses)
 {
-    const size_t end = first_batch(run, run->ranks.rank + 1);
-    for (size_t b = first_batch(run, run->ranks.rank); b < end; b++)
+    const size_t end = mh_valid_batches_first(run, run->ranks.rank + 1);
+    for (size_t b = mh_valid_batches_first(run, run->ranks.rank); b < end; b++)
         MH_TRY(mh_validation_loss(run->context, run->translator, &run->valid, run->memory, b,
                                   &losses[b]));
     return MH_OK;
@@ -26,12 +22,7 @@ static mh_status measure_losses(mh_run *run, double *losses)
 static mh_status sum_losses(mh_run *run, double *losses, double *loss)
 {
     const mh_batches *plan = &run->valid.batches;
-    for (size_t r = 0; r <= run->ranks.ranks; r++)
-        run->starts[r] = first_batch(run, r) * sizeof *losses;
-    MH_TRY(mh_communicator_gather(&run->ranks, losses, run->starts));
-    *loss = 0;
-    for (size_t b = 0; b < plan->count; b++)
-        *loss += losses[b];
+    MH_TRY(mh_valid_batches_sum(run, losses, 1, loss));
     *loss /=
         (double)mh_target_tokens(&run->valid.examples, plan->examples, plan->starts[plan->count]);
     return MH_OK;

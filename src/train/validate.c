@@ -42,15 +42,15 @@ mh_status mh_validation_scores(mh_context *context, const mh_corpus *corpus, con
     mh_status status = mh_bleu(context, found, corpus->targets, corpus->count, 1, false, &bleu);
     if (!status)
         status = mh_chrf(context, found, corpus->targets, corpus->count, 1, 0, false, &score->chrf);
-    score->bleu = status ? 0 : bleu.score;
+    score->bleu = score->quality = status ? 0 : bleu.score;
     score->exact = count_exact(found, corpus->targets, corpus->count);
     return status;
 }
 
 bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best)
 {
-    const bool both_chance = score->bleu < 1 && best->bleu < 1 && best->loss > 0;
-    if (both_chance || score->bleu == best->bleu)
+    const bool both_chance = score->quality < 1 && best->quality < 1 && best->loss > 0;
+    if (both_chance || score->quality == best->quality)
         return score->loss < best->loss;
-    return score->bleu > best->bleu;
+    return score->quality > best->quality;
 }

@@ -15,14 +15,14 @@ typedef struct mh_validation {
 
 typedef struct mh_validation_score {
     double loss;              // per token, without label smoothing
-    double bleu, chrf, exact; // of greedy translations; other tasks have in bleu what models are
-                              // compared by: the accuracy in %, or 0
-    double accuracy;          // of pictures
+    double quality;           // what models are compared by: BLEU, the accuracy in %, or 0
+    double bleu, chrf, exact; // of greedy translations
+    double accuracy;          // of classifiers
     double bits_per_byte;     // of text
 } mh_validation_score;
 
-// Whether a score is better than the best so far: by BLEU; by loss if BLEU is equal, or below 1 in
-// both, where it is noise. A best loss of 0 is unknown: early checkpoints did not have it.
+// Whether a score is better than the best so far: by quality; by loss if that is equal, or below 1
+// in both, where it is noise. A best loss of 0 is unknown: early checkpoints did not have it.
 bool mh_validation_beats(const mh_validation_score *score, const mh_validation_score *best);
 
 // The sum of one batch's losses. Errors: MH_ERROR_MEMORY.

@@ -17,6 +17,9 @@
 #include "view/head_words.h"
 #include "view/trace.h"
 
+_Static_assert((int)MH_PATTERN_COUNT < (int)MH_PATTERN_MOST,
+               "patterns are bits, and one is VISIBLE");
+
 enum {
     P = MH_PATTERN_COUNT,
     VISIBLE = P,
@@ -59,6 +62,14 @@ const char *mh_head_pattern_name(mh_trace_kind kind, mh_head_pattern pattern)
         return NULL;
     return kind == MH_TRACE_CROSS && pattern <= MH_PATTERN_ITSELF ? aligned[pattern]
                                                                   : names[pattern];
+}
+
+const char *mh_head_name(mh_trace_kind kind, const mh_head_figures *figures)
+{
+    if (!figures)
+        return NULL;
+    const char *name = mh_head_pattern_name(kind, figures->pattern);
+    return name ? name : figures->entropy >= MH_HEAD_BROAD ? "broad" : "mixed";
 }
 
 // ---- the patterns of a group --------------------------------------------------------------------

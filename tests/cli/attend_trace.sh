@@ -16,6 +16,7 @@ COLUMNS=60 multihead attend --random 3x4 $trace | sed -n '/^step/,/^softmax/p'
 run multihead attend --random 2x4x10x8
 run multihead attend --random 10,8
 run multihead attend --random 4x10x8 --seed 3
+run multihead attend --random 1x64x40000x1 # nothing is computed: the weights would take 410 GB
 
 # Numbers that can be checked by hand. Query 1 has the score ln 3 with key 1: weights 1/4 and 3/4.
 make_npy q.npy f32 2x1 0 1

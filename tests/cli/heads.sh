@@ -88,6 +88,11 @@ check_json steps seed chance runs <seed.json
 run multihead heads
 run multihead heads --compare 3
 run multihead heads --compare 1,2 -m causal
+run multihead heads --compare 1,2 --far 3
+run multihead heads --compare 1,2 --width 60
+run multihead heads -m causal --steps 5 "The"
+run multihead heads -m causal --seed 5 "The"
+run multihead heads -m causal --far 3 --ablate "The"
 run multihead heads -m causal --far 0 "The"
 run multihead heads -m causal --bleu "The cat"
 run multihead heads -m causal --ablate "T"

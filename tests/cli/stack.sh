@@ -59,6 +59,22 @@ multihead decoder $small --layers 2 --weights a.npy --out b.npy
 multihead decoder $small --layers 2 --weights a2.npy --out b2.npy --trace >trace.txt
 cmp a.npy a2.npy && cmp b.npy b2.npy && echo "the same with --trace"
 
+# a directory's config.json says what shapes do not; options override it
+mkdir whole && cp whole.safetensors whole/model.safetensors
+hidden() { multihead encoder -m whole --src x.npy $trace "$@" 2>&1 | grep -o '[a-z_]*(x W1^T + b1)\|multihead.*'; }
+for name in relu gelu gelu_tanh silu; do
+    printf '{"nhead": 1, "activation": "%s"}' $name >whole/config.json
+    hidden
+done
+hidden --activation relu
+printf '{"nhead": 1, "activation": "tanh"}' >whole/config.json
+run multihead encoder -m whole --src x.npy
+hidden --activation gelu
+printf '{"nhead": 1, "activation": 3}' >whole/config.json
+run multihead encoder -m whole --src x.npy
+printf '{"nhead": 1,' >whole/config.json
+run multihead encoder -m whole --src x.npy
+
 # no tokens, no sequences, an empty memory
 make_npy no_tokens.npy f32 0x1x4 0
 make_npy no_batch.npy f32 3x0x4 0

@@ -92,6 +92,16 @@ mv whole away
 multihead train -q --after 30u -o tuned
 mv away whole
 sed -n '2,3s|/.*/||p' tuned/command.txt
+# A model in Hugging Face's cache has the same name by its directory, which is recorded.
+mkdir -p cache/hub/models--org--small-one/snapshots/0123abcd
+cp whole/config.json whole/tokenizer.json whole/model.safetensors cache/hub/models--org--small-one/snapshots/0123abcd
+cached() { HF_HOME=$PWD/cache multihead train -q "$@" -o cached; echo "exit $?"; }
+cached --init org/small-one --data pairs.tsv --valid dev.tsv --batch-tokens 200 --after 20u
+cached --init org/small-one --data pairs.tsv --valid dev.tsv --batch-tokens 200 --after 30u
+cached --after 40u
+run multihead train -q $tune --after 20u -o whole
+mkdir foreign && touch foreign/pytorch_model.bin
+run multihead train -q $options --after 60u -o foreign
 run multihead train -q $tune --d-model 32 -o run
 run multihead train -q $tune --preset tiny -o run
 run multihead train -q $tune --merges 40 -o run

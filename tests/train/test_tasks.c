@@ -107,34 +107,51 @@ static double loss_of(const checked *c, const mh_model_gradients *gradients)
     return loss;
 }
 
-// Every parameter has the gradient that differences along its direction show.
+// The slope of the loss along a random direction of +-1, by the gradients g and by differences.
+static void compare_slope(const checked *c, float *values, const float *saved, size_t count,
+                          const float *g, test_rng *rng, double *slope, double *found)
+{
+    const float step = 5e-4F;
+    double losses[2];
+    for (int side = 0; side < 2; side++) {
+        test_rng same = *rng;
+        *slope = 0;
+        for (size_t k = 0; k < count; k++) {
+            const float d = test_chance(&same, 0.5) ? step : -step;
+            values[k] = saved[k] + (side ? d : -d);
+            *slope += (double)d * (double)g[k];
+        }
+        losses[side] = loss_of(c, NULL);
+    }
+    test_random(rng);
+    memcpy(values, saved, count * sizeof *saved);
+    *slope /= (double)step;
+    *found = (losses[1] - losses[0]) / (2 * (double)step);
+}
+
+// Along random directions of each parameter, the slope of the loss is that of its gradients.
 static void compare_gradients(const checked *c, const mh_parameters *list, const float *gradients)
 {
+    enum { DIRECTIONS = 4 };
+    test_rng rng = {test_seed()};
     for (size_t i = 0; i < list->count; i++) {
         const mh_parameter *p = &list->list[i];
         const float *g = gradients + p->offset;
-        float *values = list->values + p->offset;
+        float saved[2048];
         double square = 0;
         for (size_t k = 0; k < p->count; k++)
             square += (double)g[k] * (double)g[k];
-        const double norm = sqrt(square), step = 2e-3;
+        const double norm = sqrt(square);
         if (strstr(p->name, "in_proj_bias") == NULL && norm < 1e-7)
             fail_msg("%s has no gradient", p->name);
-        if (norm < 1e-5)
-            continue;
-        float saved[2048];
         assert_true(p->count <= sizeof saved / sizeof *saved);
-        memcpy(saved, values, p->count * sizeof *saved);
-        double losses[2];
-        for (int side = 0; side < 2; side++) {
-            for (size_t k = 0; k < p->count; k++)
-                values[k] = saved[k] + (float)((side ? step : -step) * (double)g[k] / norm);
-            losses[side] = loss_of(c, NULL);
+        memcpy(saved, list->values + p->offset, p->count * sizeof *saved);
+        for (int n = 0; n < DIRECTIONS; n++) {
+            double slope, found;
+            compare_slope(c, list->values + p->offset, saved, p->count, g, &rng, &slope, &found);
+            if (fabs(found - slope) > 1e-2 * norm + 1e-4) // twice the largest difference
+                fail_msg("%s: differences %g, gradients %g", p->name, found, slope);
         }
-        memcpy(values, saved, p->count * sizeof *saved);
-        const double found = (losses[1] - losses[0]) / (2 * step);
-        if (fabs(found - norm) > 2e-2 * norm + 2e-5)
-            fail_msg("%s: differences %g, gradient %g", p->name, found, norm);
     }
 }
 
@@ -254,6 +271,7 @@ typedef struct watched {
     size_t held_out;
     size_t bad; // files that were reported
     char why[400];
+    mh_train_result result;
 } watched;
 
 static bool watch(void *user, const mh_train_event *e)
@@ -295,6 +313,23 @@ static mh_train_options text_options(mh_translator_config *model, mh_lm_arch arc
     return o;
 }
 
+static void keep_warning(void *user, mh_log_level level, const char *message)
+{
+    if (level == MH_LOG_WARNING)
+        snprintf(user, 200, "%s", message);
+}
+
+// Keeps the last warning.
+static mh_context *warned_context(char warning[200])
+{
+    mh_context_options options = mh_context_options_default();
+    mh_context *context;
+    options.log = keep_warning;
+    options.log_user = warning;
+    assert_int_equal(mh_context_create(&options, &context, NULL, 0), MH_OK);
+    return context;
+}
+
 static void run_in(const char *directory, mh_train_options *o, size_t threads, watched *w)
 {
     mh_context *context = test_context(NULL, threads);
@@ -306,6 +341,7 @@ static void run_in(const char *directory, mh_train_options *o, size_t threads, w
     o->user = w;
     test_ok(context, mh_train(context, o, &result));
     assert_true(result.stopped == (w->stop_at > 0));
+    w->result = result;
     mh_context_free(context);
 }
 
@@ -403,6 +439,8 @@ static void test_images_learn(void **state)
     run_in("learn", &o, 1, &w);
     assert_true(w.accuracy > 0.95);
     assert_true(w.loss < w.first_loss);
+    assert_true(w.result.best_accuracy > 0.95 && w.result.best_accuracy <= 1);
+    assert_true(isnan(w.result.best_bleu));
     mh_context *context = test_context(NULL, 1);
     mh_model *loaded;
     test_ok(context, mh_model_load(context, path_of("learn", path), NULL, &loaded));
@@ -436,6 +474,8 @@ static void test_text_is_learnt(void **state)
         assert_true(w.bits > 0 && w.bits < 3);
         assert_true(w.sample);
         assert_in_range(w.held_out, 5, 15); // of 3.6 KB
+        assert_true(isnan(w.result.best_bleu) && isnan(w.result.best_accuracy));
+        assert_true(w.result.best_loss > 0);
         mh_context *context = test_context(NULL, 1);
         mh_model *loaded;
         test_ok(context, mh_model_load(context, path_of(name, path), NULL, &loaded));
@@ -609,6 +649,117 @@ static void test_texts_are_classified(void **state)
     mh_context_free(context);
 }
 
+// ---- tokenizers that are given ------------------------------------------------------------------
+
+// WordPiece, with these special tokens and post_processor.
+static const char *write_word_tokenizer(const char *specials, const char *post)
+{
+    static char path[128];
+    char text[2000];
+    snprintf(text, sizeof text,
+             "{\"added_tokens\": [%s], \"normalizer\": null, \"pre_tokenizer\": {\"type\": "
+             "\"Whitespace\"}, \"post_processor\": %s, \"decoder\": null, \"model\": {\"type\": "
+             "\"WordPiece\", \"unk_token\": \"[UNK]\", \"continuing_subword_prefix\": \"##\", "
+             "\"max_input_chars_per_word\": 100, \"vocab\": {\"[UNK]\": 0, \"the\": 1, \"red\": 2, "
+             "\"blue\": 3, \"green\": 4, \"[SEP]\": 5, \"[CLS]\": 6}}}",
+             specials, post);
+    write_bytes("words.json", text, strlen(text));
+    return path_of("words.json", path);
+}
+
+#define SPECIAL(id, name)                                                                          \
+    "{\"id\": " id ", \"content\": \"" name "\", \"single_word\": false, \"lstrip\": false, "      \
+    "\"rstrip\": false, \"normalized\": false, \"special\": true}"
+
+static void check_first_and_last(mh_context *context, const char *name, int32_t first, int32_t last)
+{
+    const mh_text text = {"the blue sky", 12};
+    mh_model *model = load_classifier(context, name);
+    mh_model_texts *texts;
+    test_ok(context, mh_model_encode(context, model, true, &text, 1, &texts));
+    const mh_model_input *input = mh_model_texts_input(texts);
+    assert_int_equal(input->ids[0], first);
+    assert_int_equal(input->ids[input->starts[1] - 1], last);
+    mh_model_texts_free(context, texts);
+    mh_model_free(model);
+}
+
+static bool file_has(const char *path, const char *text)
+{
+    mh_mapping mapping;
+    mh_context *context = test_context(NULL, 1);
+    char copy[2000] = "";
+    test_ok(context, mh_file_map(context, path, &mapping));
+    assert_true(mapping.size < sizeof copy);
+    memcpy(copy, mapping.data, mapping.size);
+    mh_file_unmap(&mapping);
+    mh_context_free(context);
+    return strstr(copy, text);
+}
+
+// A tokenizer without a template gets one of its own tokens, which the files name.
+static void test_classifier_with_a_tokenizer(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("given.tsv", colours, 120));
+    mh_tokenizer *learnt;
+    watched w = {0};
+    char path[128];
+    const mh_text text = {"the red apple", 13};
+    test_ok(context, mh_tokenizer_train(context, NULL, &text, 1, &learnt));
+    test_ok(context, mh_tokenizer_save(context, learnt, path_of("plain.json", path)));
+    mh_tokenizer_free(learnt);
+    o.tokenizer = path;
+    o.after = (mh_duration){2, MH_UPDATES};
+    run_in("labels-plain", &o, 1, &w);
+    check_first_and_last(context, "labels-plain", 1, 2);
+    o.tokenizer = write_word_tokenizer(SPECIAL("5", "[SEP]") ", " SPECIAL("6", "[CLS]"), "null");
+    run_in("labels-words", &o, 1, &w);
+    check_first_and_last(context, "labels-words", 6, 5);
+    assert_true(file_has(path_of("labels-words/config.json", path), "\"pad_token_id\": null"));
+    path_of("labels-words/tokenizer_config.json", path);
+    assert_true(file_has(path, "\"cls_token\": \"[CLS]\""));
+    assert_true(file_has(path, "\"sep_token\": \"[SEP]\""));
+    assert_false(file_has(path, "<s>"));
+    assert_false(file_has(path, "pad_token"));
+    mh_context_free(context);
+}
+
+// Nothing is written before all is known to be right.
+static void test_classifier_refuses_a_tokenizer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *specials, *post, *message;
+    } cases[] = {
+        {SPECIAL("5", "[SEP]"), "null", "no special token that begins a text: expected [CLS]"},
+        {SPECIAL("6", "[CLS]"), "null", "no special token that ends a text: expected [CLS]"},
+        {SPECIAL("5", "[SEP]") ", " SPECIAL("6", "[CLS]"),
+         "{\"type\": \"ByteLevel\", \"add_prefix_space\": true, \"trim_offsets\": false}",
+         "post_processor puts no token before a text"},
+    };
+    mh_context *context = test_context(NULL, 1);
+    char path[128];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mh_translator_config model;
+        mh_train_options o = label_options(&model, write_texts("given.tsv", colours, 120));
+        mh_train_result result = mh_train_result_default();
+        o.tokenizer = write_word_tokenizer(cases[i].specials, cases[i].post);
+        o.directory = path_of("refused-tokenizer", path);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_UNSUPPORTED,
+                     cases[i].message);
+        o = label_options(&model, o.data);
+        o.directory = path;
+        o.patience = 3;
+        o.held_out = 0;
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "patience");
+        assert_int_not_equal(access(path, F_OK), 0);
+    }
+    mh_context_free(context);
+}
+
 static void test_classification_resumes(void **state)
 {
     (void)state;
@@ -648,6 +799,31 @@ static void test_classification_starts_from_a_model(void **state)
     mh_context_free(context);
     o.learning_rate = 1e-3;
     check_resumed(&o, "labels-tuned", "labels-tuned-cut", 9);
+}
+
+// What a model to start from does not have is named.
+static void test_new_parameters_are_noted(void **state)
+{
+    (void)state;
+    char warning[200] = "", path[128];
+    mh_context *context = warned_context(warning);
+    mh_translator_config model;
+    mh_train_options o = label_options(&model, write_texts("noted.tsv", colours, 120));
+    mh_train_result result = mh_train_result_default();
+    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nred\nblue\n";
+    char init[128], command[400];
+    snprintf(command, sizeof command, "cp -r '%s/models/bert-mlm' '%s'", MH_GOLDENS,
+             path_of("no-pooler", init));
+    assert_int_equal(system(command), 0);
+    write_bytes("no-pooler/vocab.txt", vocabulary, sizeof vocabulary - 1);
+    o.init = init;
+    o.model = NULL;
+    o.directory = path_of("labels-noted", path);
+    o.after = (mh_duration){1, MH_UPDATES};
+    test_ok(context, mh_train(context, &o, &result));
+    assert_string_equal(warning, "newly initialised: pooler.weight, pooler.bias, "
+                                 "classifier.weight, classifier.bias");
+    mh_context_free(context);
 }
 
 static void refuse_texts(const char *text, const char *init, const char *message)
@@ -769,6 +945,47 @@ static void test_damaged_directories(void **state)
     refuse("tree", "tree/dog/pipe.pgm: is a pipe, expected a regular file");
 }
 
+// An option that has no effect is refused.
+static void test_options_of_other_tasks(void **state)
+{
+    (void)state;
+    mh_context *context = test_context(NULL, 1);
+    const mh_train_options usual = mh_train_options_default();
+    mh_train_options o[9];
+    const char *const messages[] = {"label_names: expected none, it is for pictures",
+                                    "image_size: expected none, it is for",
+                                    "flip: expected none, it is for pictures",
+                                    "patch_size: expected none",
+                                    "tokenizer: expected none, it is for text",
+                                    "held_out: expected none, it is for text",
+                                    "arch: expected none, it is for language models",
+                                    "held_out: expected none with valid",
+                                    "data_targets: expected none, it is for translation"};
+    for (size_t i = 0; i < 9; i++)
+        o[i] = usual;
+    o[0].label_names = "a,b";
+    o[1].image_size = 8;
+    o[2].flip = true;
+    o[3].patch_size = 2;
+    o[4].tokenizer = "tokenizer.json";
+    o[5].held_out = 0.1;
+    o[6].arch = MH_LM_LLAMA;
+    o[7].held_out = 0.1;
+    o[7].valid = "dev.tsv";
+    o[8].data_targets = "text.en";
+    o[0].task = o[1].task = MH_TASK_CLASSIFICATION;
+    o[2].task = o[8].task = MH_TASK_LM;
+    o[4].task = o[5].task = MH_TASK_IMAGES;
+    for (size_t i = 0; i < 9; i++) {
+        mh_train_result result = mh_train_result_default();
+        char path[128];
+        o[i].data = "text.txt";
+        o[i].directory = path_of("refused-options", path);
+        test_refused(context, mh_train(context, &o[i], &result), MH_ERROR_ARGUMENT, messages[i]);
+    }
+    mh_context_free(context);
+}
+
 // Text may come from a pipe, but not from a device that never ends.
 static void test_devices(void **state)
 {
@@ -785,6 +1002,20 @@ static void test_devices(void **state)
         test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE,
                      "/dev/zero: is a device, expected a file, a pipe or a terminal");
     }
+    mh_context_free(context);
+}
+
+static void check_surplus_names(mh_train_options o)
+{
+    char warning[200] = "", path[128];
+    mh_context *context = warned_context(warning);
+    mh_train_result result = mh_train_result_default();
+    o.label_names = "a,b,c,d,e,f,g,h,i,j";
+    o.directory = path_of("surplus", path);
+    test_ok(context, mh_train(context, &o, &result));
+    assert_string_equal(warning,
+                        "label_names: 10 names, but the largest label is 7: the last 2 are "
+                        "not used");
     mh_context_free(context);
 }
 
@@ -813,6 +1044,7 @@ static void test_label_names(void **state)
     } wrong[] = {{"a,b,c,d,e,f,g", "label_names: found no name of label 7"},
                  {"a,b,c,d,e,,g,h", "label_names: found no name of label 5"},
                  {"", "label_names: found no name of label 5"},
+                 {"a,b,c,d,e,f,g,f", "label_names: found f twice: expected different names"},
                  {"a,b,c,d,e,f,g,\xFF", "label_names: found invalid UTF-8"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         mh_train_result result = mh_train_result_default();
@@ -821,6 +1053,7 @@ static void test_label_names(void **state)
         test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, wrong[i].message);
     }
     mh_context_free(context);
+    check_surplus_names(o);
 }
 
 int main(void)
@@ -837,11 +1070,15 @@ int main(void)
         cmocka_unit_test(test_documents),
         cmocka_unit_test(test_packed_documents),
         cmocka_unit_test(test_texts_are_classified),
+        cmocka_unit_test(test_classifier_with_a_tokenizer),
+        cmocka_unit_test(test_classifier_refuses_a_tokenizer),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
+        cmocka_unit_test(test_new_parameters_are_noted),
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_options_of_other_tasks),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_label_names),
     };

@@ -225,6 +225,7 @@ static void test_finished_is_left_alone(void **state)
     assert_true(r.resumed && r.finished && !r.stopped);
     assert_int_equal(r.update, 14);
     assert_true(r.best_bleu == reference_result.best_bleu);
+    assert_true(r.best_bleu >= 0 && isnan(r.best_accuracy));
     assert_int_equal(stat(path, &after), 0);
     assert_int_equal(before.st_ino, after.st_ino);
     assert_int_equal(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
@@ -289,7 +290,7 @@ static void test_better_scores(void **state)
 {
     (void)state;
     static const struct {
-        double bleu, loss, best_bleu, best_loss;
+        double quality, loss, best_quality, best_loss;
         bool better;
     } cases[] = {
         {0.00, 4.19, 0.01, 6.56, true},  {0.01, 6.56, 0.00, 4.19, false},
@@ -299,8 +300,9 @@ static void test_better_scores(void **state)
         {0.02, 9.00, 0.01, 0.00, true}, // of a checkpoint without a loss
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const mh_validation_score score = {.bleu = cases[i].bleu, .loss = cases[i].loss};
-        const mh_validation_score best = {.bleu = cases[i].best_bleu, .loss = cases[i].best_loss};
+        const mh_validation_score score = {.quality = cases[i].quality, .loss = cases[i].loss};
+        const mh_validation_score best = {.quality = cases[i].best_quality,
+                                          .loss = cases[i].best_loss};
         assert_int_equal(mh_validation_beats(&score, &best), cases[i].better);
     }
 }
@@ -486,19 +488,44 @@ static void test_arguments(void **state)
     mh_context_free(context);
 }
 
+// Of any format, as only the run that wrote a model may replace it.
 static void test_model_is_not_replaced(void **state)
 {
     (void)state;
-    char directory[96], path[128];
+    static const char *const files[] = {"model.safetensors", "model-00001-of-00002.safetensors",
+                                        "config.json",       "pytorch_model.bin",
+                                        "small.gguf",        "tiny.pt"};
+    char directory[96], path[128], message[128];
     mh_context *context = test_context(NULL, 1);
     mh_train_options o = train_place_options(&place, directory_of("model", directory));
     mh_train_result result = mh_train_result_default();
-    snprintf(path, sizeof path, "%s/model.safetensors", directory);
     assert_int_equal(mkdir(directory, 0777), 0);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fclose(file);
-    test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "not a training run");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", directory, files[i]);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+        snprintf(message, sizeof message, "has a model (%s) but is not a training run", files[i]);
+        test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, message);
+        assert_int_equal(remove(path), 0);
+    }
+    mh_context_free(context);
+}
+
+static void test_run_does_not_start_from_itself(void **state)
+{
+    (void)state;
+    char link[128];
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = train_place_options(&place, reference);
+    mh_train_result result = mh_train_result_default();
+    snprintf(link, sizeof link, "%s-link", reference);
+    assert_int_equal(symlink(reference, link), 0);
+    o.model = NULL;
+    o.init = link;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT,
+                 "the directory of the run: expected another one");
+    assert_int_equal(remove(link), 0);
     mh_context_free(context);
 }
 
@@ -757,6 +784,7 @@ int main(void)
         cmocka_unit_test(test_other_settings),
         cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_model_is_not_replaced),
+        cmocka_unit_test(test_run_does_not_start_from_itself),
         cmocka_unit_test(test_directory_is_locked),
         cmocka_unit_test(test_nothing_is_inherited),
         cmocka_unit_test(test_diverged),

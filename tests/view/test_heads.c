@@ -357,7 +357,15 @@ static void test_names(void **state)
     // (0.45 - 1/8) / (7/8) is 0.37, (0.35 - 1/8) / (7/8) is 0.26
     assert_int_equal(read_head(MH_TRACE_ENCODER, 1, 0).pattern, MH_PATTERN_PUNCTUATION);
     assert_int_equal(read_head(MH_TRACE_ENCODER, 1, 1).pattern, MH_PATTERN_FIRST);
-    assert_int_equal(read_head(MH_TRACE_ENCODER, 1, 2).pattern, MH_PATTERN_NONE);
+    const mh_head_figures spread = read_head(MH_TRACE_ENCODER, 1, 2);
+    assert_int_equal(spread.pattern, MH_PATTERN_NONE);
+    assert_string_equal(mh_head_name(MH_TRACE_ENCODER, &previous), "previous");
+    assert_string_equal(mh_head_name(MH_TRACE_CROSS, &previous), "before");
+    assert_string_equal(mh_head_name(MH_TRACE_ENCODER, &uniform), "broad");
+    mh_head_figures narrow = spread;
+    narrow.entropy = 0.8;
+    assert_string_equal(mh_head_name(MH_TRACE_ENCODER, &narrow), "mixed");
+    assert_null(mh_head_name(MH_TRACE_ENCODER, NULL));
     close_statistics();
 }
 

@@ -275,8 +275,8 @@ def check_first_glance(browser):
     assert "12 target × 12 source tokens" in w.page.inner_text(".groups h2 >> nth=0")
     assert w.page.locator(".featured .ramp").count() == 1
     assert re.fullmatch(r"When “\w+” is written, \d+ % of the attention is on “\w+”\.", w.page.inner_text(".featured .readout"))
-    assert w.page.locator(".thumb.chosen").get_attribute("data-place") == f"cross 2 {head}"
-    w.page.hover('[data-place="encoder.self 0 1"]')
+    assert w.page.locator(".thumb.chosen").get_attribute("data-head") == f"cross 2 {head}"
+    w.page.hover('[data-head="encoder.self 0 1"]')
     w.page.wait_for_function("() => document.querySelector('.featured h2').textContent.startsWith('Encoder self-attention, layer 0, head 1')")
     boxes = [w.page.locator(f"#view {part}").bounding_box() for part in (".featured", ".groups")]
     assert boxes[0]["x"] + boxes[0]["width"] <= boxes[1]["x"] and boxes[1]["x"] + boxes[1]["width"] > 1300 # side by side
@@ -286,7 +286,7 @@ def check_first_glance(browser):
     for name, main in [("hostile", "attention"), ("base", "encoder.self")]:
         w = Watched(browser, url(name))
         w.ready("overview")
-        assert w.page.locator(".thumb.chosen").get_attribute("data-place").startswith(main)
+        assert w.page.locator(".thumb.chosen").get_attribute("data-head").startswith(main)
         assert w.page.locator("#said").is_hidden()
         w.close()
 
@@ -804,9 +804,9 @@ def check_served(browser):
 def disabled_by_click(w, model):
     """A head is switched off by a click, as --disable-head does; a link keeps it, a click undoes it."""
     w.go("#view=overview&kind=cross&layer=1&head=2&text=le%20chat")
-    place = '[aria-label="Disable Cross-attention, layer 1, head 2"]'
-    w.page.hover('[data-place="cross 1 2"]')
-    w.page.click(place)
+    switch = '[aria-label="Disable Cross-attention, layer 1, head 2"]'
+    w.page.hover('[data-head="cross 1 2"]')
+    w.page.click(switch)
     w.page.wait_for_selector(".thumb.off")
     w.ready("overview")
     assert "off=cross.1.2" in w.page.url and "cross-attention layer 1, head 2" in w.page.inner_text("#off")
@@ -923,8 +923,8 @@ def off_by_click(w, kind, layer, head):
     """The results that are shown before and after a head is switched off."""
     w.go(f"#view=overview&kind={kind}&layer={layer}&head={head}&text={w.page.title().replace(' ', '%20')}")
     shown = w.page.inner_text("#predicted")
-    w.page.hover(f'[data-place="{kind} {layer} {head}"]')
-    w.page.click(f'.switchable:has([data-place="{kind} {layer} {head}"]) .offswitch')
+    w.page.hover(f'[data-head="{kind} {layer} {head}"]')
+    w.page.click(f'.switchable:has([data-head="{kind} {layer} {head}"]) .offswitch')
     w.page.wait_for_selector("#off:not([hidden])")
     w.ready("overview")
     assert f"layer {layer}, head {head}" in w.page.inner_text("#off")
