@@ -2,6 +2,7 @@
 // Heads by name, "enc.2.3": which attention, which layer, which head, from 0, or "enc.2", all heads
 // of a layer; see translate.h.
 #include "messages.h"
+#include "ranks.h"
 #include "translate.h"
 
 #include <stdlib.h>
@@ -54,7 +55,7 @@ void heads_add(struct argp_state *state, head_list *list, const char *name)
     const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
     if (!names) {
         complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
+        ranks_exit(EXIT_MEMORY);
     }
     list->names = names;
     list->names[list->count++] = name;

@@ -24,24 +24,11 @@ typedef struct report {
     char message[252];
 } report;
 
-// An error of the transport, which the others may not have: all end.
-static void must(const translate *t, mh_status status)
-{
-    if (status) {
-        ranks_speak();
-        complain("rank %zu: a message to or from another rank failed", t->ranks.rank);
-        ranks_abort(&t->ranks, EXIT_FAILED);
-    }
-}
+static void must(const translate *t, mh_status status) { ranks_must(&t->ranks, status); }
 
 static void *must_have(const translate *t, void *memory)
 {
-    if (!memory) {
-        ranks_speak();
-        complain("rank %zu: out of memory", t->ranks.rank);
-        ranks_abort(&t->ranks, EXIT_MEMORY);
-    }
-    return memory;
+    return ranks_must_have(&t->ranks, memory);
 }
 
 static size_t count_of(const translate *t, size_t count, size_t rank)

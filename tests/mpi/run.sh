@@ -142,6 +142,27 @@ for task in images lm labels from-lm $([ "$size" = short ] || echo from-translat
     done
 done
 
+# Ranks without a common file system: rank 0 alone has the data and the run.
+mkdir "$tmp/here" "$tmp/there"
+cp "$tmp/train.tsv" "$tmp/dev.tsv" "$tmp/here"
+cp -r "$tmp/one" "$tmp/here/model"
+printf '#!/bin/sh\ncd "$1" && shift && exec "$@"\n' >"$tmp/at"
+chmod +x "$tmp/at"
+apart() # TRAIN-OPTIONS...
+{
+    "$launcher" -n 1 "$tmp/at" "$tmp/here" "$multihead" train -q --threads 1 "$@" : \
+        -n 1 "$tmp/at" "$tmp/there" "$multihead" train -q --threads 1 "$@"
+}
+# shellcheck disable=SC2086
+set -- --init ./model --data train.tsv --valid dev.tsv $tune --save-freq 3u
+set -- "$@" --warmup 2
+(cd "$tmp/here" && "$multihead" train -q --threads 1 "$@" --after 2u -o one &&
+    "$multihead" train -q --threads 1 --after 5u -o one) || fail "--init: exit code $?"
+apart "$@" --after 2u -o two || fail "without a common file system: exit code $?"
+apart --after 5u -o two || fail "without a common file system, resumed: exit code $?"
+expect "weights without a common file system" "$(hash_of "$tmp/here/two")" "$(hash_of "$tmp/here/one")"
+expect "files on rank 1" "$(ls "$tmp/there")" ""
+
 # ---- killed ---------------------------------------------------------------------------------
 
 # A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes.
@@ -213,14 +234,30 @@ fi
 
 # ---- faults ---------------------------------------------------------------------------------
 
+# A rank whose exit code is recorded, also when the launcher ends it.
+rank=$tmp/rank
+cat >"$rank" <<EOF
+#!/bin/sh
+trap : TERM
+"\$@"
+code=\$?
+echo \$code >>"$tmp/codes"
+exit \$code
+EOF
+chmod +x "$rank"
+ranks_of() { printf '%s\n' "$@" | awk '{ if (last == "-n") n += $1; last = $1 } END { print n }'; }
 wanted=1
+killed=0 # 1: by the launcher, perhaps before the code is recorded; else no rank is
 ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $wanted everywhere
 {
     what=$1 pattern=$2
     shift 2
-    "$launcher" "$@" >"$tmp/out" 2>&1
+    rm -f "$tmp/codes"
+    OMPI_MCA_orte_abort_on_non_zero_status=$killed "$launcher" "$@" >"$tmp/out" 2>&1
     code=$?
-    expect "$what: exit code" "$code" $wanted
+    [ $killed = 0 ] || expect "$what: exit code" $code $wanted # which Open MPI has only then
+    expect "$what: exit codes of the ranks" "$(sort -u "$tmp/codes" | xargs)" $wanted
+    [ $killed = 1 ] || expect "$what: ranks with an exit code" "$(wc -l <"$tmp/codes")" "$(ranks_of "$@")"
     expect "$what: lines" "$(grep -c '^multihead [a-z]*: ' "$tmp/out")" 1
     grep -q "^multihead [a-z]*: .*$pattern" "$tmp/out" || {
         fail "$what: no line with '$pattern'"
@@ -229,51 +266,78 @@ ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $
 }
 # shellcheck disable=SC2086
 if [ "$size" != short ]; then
-    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     ends "another level" "instruction-set level" -n 1 "$@" : -n 1 env MH_ISA=scalar "$@"
     ends "other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    ends "a level that a rank lacks" "rank 1: .*MH_ISA" -n 1 "$@" : -n 1 env MH_ISA=none "$@"
+    ends "--data on one rank only" "rank 1 has other options (--data)" -n 1 "$@" : \
+        -n 1 "$rank" "$multihead" train -q --threads 1 -o "$tmp/fault"
+    ends "another --init" "rank 1 has another --init" \
+        -n 1 "$rank" "$multihead" train --data "$tmp/train.tsv" $tune --init "$tmp/one" -o "$tmp/fault" : \
+        -n 1 "$rank" "$multihead" train --data "$tmp/train.tsv" $tune --init "$tmp/none" -o "$tmp/fault"
+    wanted=2
+    ends "a mistake on the command line of rank 1" "rank 1: --seed: found 'x'" -n 1 "$@" : -n 1 "$@" --seed x
+    ends "a mistake on all command lines" "--seed: found 'x'" -n 2 "$@" --seed x
+    wanted=1
     mkdir "$tmp/damaged"
     cp "$tmp/one"/* "$tmp/damaged"
     head -c 1000 "$tmp/one/checkpoint.safetensors" >"$tmp/damaged/checkpoint.safetensors"
     wanted=3
-    ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$multihead" train -q --threads 1 -o "$tmp/damaged"
+    ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$rank" "$multihead" train -q --threads 1 -o "$tmp/damaged"
     wanted=1
     # One rank after the other has no memory: large allocations only, as MPI has its own small ones.
     cc -shared -fPIC -D_GNU_SOURCE -O1 -o "$tmp/fail.so" "$here/../faults/fail_calls.c" -ldl
     wanted=4
-    for rank in 0 1; do
+    for failing in 0 1; do
         for n in 1 2 3 4 5 6 8 10 12 15 18 22 27 33 40 50; do
             rm -rf "$tmp/failed" "$tmp/memory"
             set -- "$multihead" train $options -q --threads 1 -o "$tmp/memory"
             preload="env LD_PRELOAD=$tmp/fail.so MH_FAIL_KIND=memory MH_FAIL_AT=$n MH_FAIL_LEAST=1000000 MH_FAIL_LOG=$tmp/failed"
-            [ $rank = 0 ] && set -- -n 1 $preload "$@" : -n 1 "$@" || set -- -n 1 "$@" : -n 1 $preload "$@"
-            "$launcher" "$@" >"$tmp/out" 2>&1
-            code=$?
+            rm -f "$tmp/codes"
+            if [ $failing = 0 ]; then
+                set -- -n 1 "$rank" $preload "$@" : -n 1 "$rank" "$@"
+            else
+                set -- -n 1 "$rank" "$@" : -n 1 "$rank" $preload "$@"
+            fi
+            OMPI_MCA_orte_abort_on_non_zero_status=0 "$launcher" "$@" >"$tmp/out" 2>&1
             [ -e "$tmp/failed" ] || break
-            [ $code -ne 0 ] || continue # done with less memory
-            expect "no memory, rank $rank, large allocation $n: exit code" $code $wanted
-            expect "no memory, rank $rank, large allocation $n: lines" "$(grep -c '^multihead train: .*out of memory' "$tmp/out")" 1
+            codes=$(xargs <"$tmp/codes")
+            [ "$codes" != "0 0" ] || continue # done with less memory
+            expect "no memory, rank $failing, large allocation $n: exit codes" "$codes" "$wanted $wanted"
+            expect "no memory, rank $failing, large allocation $n: lines" "$(grep -c '^multihead train: .*out of memory' "$tmp/out")" 1
         done
-        expect "no memory, rank $rank: several allocations failed, then none" "$([ "$n" -gt 5 ] && [ "$n" -lt 50 ] && echo yes)" yes
+        expect "no memory, rank $failing: several allocations failed, then none" "$([ "$n" -gt 5 ] && [ "$n" -lt 50 ] && echo yes)" yes
     done
     wanted=1
-    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     mkdir "$tmp/build"
     cp "$multihead" "$build"/libmultihead-mpi.so.0 "$tmp/build"
     echo >>"$tmp/build/multihead"
-    ends "another program" "another build" -n 1 "$@" : -n 1 "$tmp/build/multihead" train $options \
+    ends "another program" "another build" -n 1 "$@" : -n 1 "$rank" "$tmp/build/multihead" train $options \
         -q --threads 1 -o "$tmp/fault"
-    ends "another model" "another model" -n 1 "$multihead" translate -m "$tmp/one" bonjour : \
-        -n 1 "$multihead" translate -m "$model" bonjour
+    ends "another model" "another model" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$model" bonjour
+    ends "no model on rank 1" "rank 1: -m $tmp/none" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/none" bonjour
+    wanted=3
+    ends "no model" "-m $tmp/none/" -n 2 "$rank" "$multihead" translate -m "$tmp/none/" bonjour
+    wanted=1
     mkdir "$tmp/alone"
     cp "$multihead" "$tmp/alone"
     if [ ! -e "$("$multihead" --version >/dev/null; dirname "$multihead")/../lib/libmultihead-mpi.so.0" ]; then
-        ends "no library" "there is no libmultihead-mpi" -n 2 "$tmp/alone/multihead" translate bonjour
+        set -- "$rank" "$multihead" translate -m "$tmp/one" bonjour
+        killed=1
+        ends "no library" "rank 0 finds no libmultihead-mpi" -n 2 "$rank" "$tmp/alone/multihead" translate bonjour
+        ends "no library on rank 0" "rank 0 finds no libmultihead-mpi" \
+            -n 1 "$rank" "$tmp/alone/multihead" translate bonjour : -n 1 "$@"
+        ends "no library on ranks 1 and 2" "rank 1 finds no libmultihead-mpi" \
+            -n 1 "$@" : -n 2 "$rank" "$tmp/alone/multihead" translate bonjour
+        killed=0
     fi
     mkdir "$tmp/small"
     if mount -t tmpfs -o size=2500k tmpfs "$tmp/small" 2>/dev/null; then
         mounted=$tmp/small
-        ends "a full disk" "No space left" -n 2 "$multihead" train $options -q --threads 1 \
+        ends "a full disk" "No space left" -n 2 "$rank" "$multihead" train $options -q --threads 1 \
             -o "$tmp/small/run"
         umount "$mounted" && mounted=
     else
