@@ -36,17 +36,6 @@ static size_t count_of(const translate *t, size_t count, size_t rank)
     return count / t->ranks.ranks + (rank < count % t->ranks.ranks);
 }
 
-int translate_compare(const translate *t)
-{
-    const mh_parameters *parameters = mh_translator_parameters(t->translator);
-    int code = ranks_compare_levels(&t->ranks, t->context);
-    if (code == EXIT_DONE && parameters && parameters->values)
-        code = ranks_compare(&t->ranks,
-                             ranks_hash(0, parameters->values, parameters->floats * sizeof(float)),
-                             "another model");
-    return code;
-}
-
 // ---- sending lines ------------------------------------------------------------------------------
 
 static void share_lines(const translate *t, const mh_text *texts, block *b)

@@ -317,6 +317,23 @@ if [ "$size" != short ]; then
         -q --threads 1 -o "$tmp/fault"
     ends "another model" "another model" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
         -n 1 "$rank" "$multihead" translate -m "$model" bonjour
+    published=$here/../goldens/translations/marian
+    cp -rL "$published" "$tmp/published"
+    chmod -R u+w "$tmp/published"
+    printf '\001' | dd of="$tmp/published/model.safetensors" conv=notrunc bs=1 status=none \
+        seek=$(($(wc -c <"$published/model.safetensors") - 1))
+    ends "other published weights" "another model" -n 1 "$rank" "$multihead" translate -m "$published" "w41 w7" : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/published" "w41 w7"
+    mkdir "$tmp/retokenized"
+    cp "$tmp/one"/* "$tmp/retokenized"
+    echo >>"$tmp/retokenized/tokenizer.json"
+    ends "another tokenizer" "another model" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/retokenized" bonjour
+    for option in "--beam 2" "--json" "--scores" "--dtype f32" "--alignment hard" "--disable-head cross.0.0" \
+        "--length-penalty 2" "--show-attention"; do
+        ends "another $option" "rank 1 has other options" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+            -n 1 "$rank" "$multihead" translate -m "$tmp/one" $option bonjour
+    done
     ends "no model on rank 1" "rank 1: -m $tmp/none" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
         -n 1 "$rank" "$multihead" translate -m "$tmp/none" bonjour
     wanted=3
