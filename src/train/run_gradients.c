@@ -55,7 +55,7 @@ mh_status mh_run_divide(mh_run *run)
     run->slice = (mh_gradient_tree){.context = run->context,
                                     .floats = mh_run_slice_offset(run, last) +
                                               mh_run_slice(run, last, run->ranks.rank).count};
-    return reserve_transfers(run, 2 * run->stripes * (R - 1)); // of mh_run_gather
+    return reserve_transfers(run, 2 * run->stripes * (R - 1)); // of mh_run_all_gather
 }
 
 mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank)
@@ -69,19 +69,12 @@ mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static mh_status lost(mh_run *run, mh_status status)
-{
-    return status ? mh_fail(run->context, status,
-                            "rank %zu: a message to or from another rank failed", run->ranks.rank)
-                  : MH_OK;
-}
-
 static mh_status start_to_send(mh_run *run, size_t to, const float *values, size_t count)
 {
     const mh_communicator *c = &run->ranks;
     mh_exchange *x = &run->exchange;
     mh_transfer *transfer = &x->transfers[x->count];
-    MH_TRY(lost(run, c->send(c->user, to, values, count * sizeof *values, transfer)));
+    MH_TRY(mh_run_lost(run, c->send(c->user, to, values, count * sizeof *values, transfer)));
     x->count++;
     run->bytes_sent += count * sizeof *values;
     return MH_OK;
@@ -92,7 +85,7 @@ static mh_status start_to_receive(mh_run *run, size_t from, float *values, size_
     const mh_communicator *c = &run->ranks;
     mh_exchange *x = &run->exchange;
     mh_transfer *transfer = &x->transfers[x->count];
-    MH_TRY(lost(run, c->receive(c->user, from, values, count * sizeof *values, transfer)));
+    MH_TRY(mh_run_lost(run, c->receive(c->user, from, values, count * sizeof *values, transfer)));
     x->count++;
     return MH_OK;
 }
@@ -122,7 +115,7 @@ static mh_status wait_for_transfers(mh_run *run)
     mh_exchange *x = &run->exchange;
     const mh_status status = mh_transfers_wait(&run->ranks, x->transfers, x->count);
     x->count = 0;
-    return lost(run, x->status ? x->status : status);
+    return mh_run_lost(run, x->status ? x->status : status);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -194,7 +187,7 @@ static mh_status send_stripe(mh_run *run, size_t stripe, mh_status status)
     return MH_OK;
 }
 
-mh_status mh_run_reduce_prepare(mh_run *run)
+mh_status mh_run_reduce_scatter_prepare(mh_run *run)
 {
     const size_t R = run->ranks.ranks;
     mh_tree_node own[MH_TREE_NODES_MOST];
@@ -210,14 +203,14 @@ mh_status mh_run_reduce_prepare(mh_run *run)
     return reserve_transfers(run, run->stripes * (x->node_count + sends));
 }
 
-mh_status mh_run_reduce_begin(mh_run *run)
+mh_status mh_run_reduce_scatter_begin(mh_run *run)
 {
     for (size_t i = 0; i < run->stripes && run->ranks.ranks > 1; i++)
         MH_TRY(receive_stripe(run, stripe_in_order(run, i)));
     return MH_OK;
 }
 
-void mh_run_reduce_ready(void *user, size_t first)
+void mh_run_reduce_scatter_ready(void *user, size_t first)
 {
     mh_run *run = user;
     mh_exchange *x = &run->exchange;
@@ -233,7 +226,7 @@ void mh_run_reduce_ready(void *user, size_t first)
     run->bytes_early += run->bytes_sent - before;
 }
 
-mh_status mh_run_reduce_exchange(mh_run *run, mh_status status)
+mh_status mh_run_reduce_scatter_exchange(mh_run *run, mh_status status)
 {
     mh_exchange *x = &run->exchange;
     if (run->ranks.ranks == 1)
@@ -258,7 +251,7 @@ static void copy_own_nodes(mh_run *run)
         }
 }
 
-void mh_run_reduce_end(mh_run *run, const float **gradients)
+void mh_run_reduce_scatter_end(mh_run *run, const float **gradients)
 {
     mh_exchange *x = &run->exchange;
     mh_gradient_tree *sums = run->ranks.ranks == 1 ? &run->gradients : &run->slice;
@@ -274,7 +267,7 @@ void mh_run_reduce_end(mh_run *run, const float **gradients)
 
 // ---- arrays -------------------------------------------------------------------------------------
 
-mh_status mh_run_spread_begin(mh_run *run, float *array)
+mh_status mh_run_all_gather_begin(mh_run *run, float *array)
 {
     for (size_t s = 0; s < run->stripes; s++)
         for (size_t r = 0; r < run->ranks.ranks; r++) {
@@ -285,7 +278,7 @@ mh_status mh_run_spread_begin(mh_run *run, float *array)
     return MH_OK;
 }
 
-mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe)
+mh_status mh_run_all_gather_send(mh_run *run, const float *array, size_t stripe)
 {
     const size_t R = run->ranks.ranks, rank = run->ranks.rank;
     const mh_slice slice = mh_run_slice(run, stripe, rank);
@@ -294,16 +287,16 @@ mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe)
     return MH_OK;
 }
 
-mh_status mh_run_spread_end(mh_run *run) { return wait_for_transfers(run); }
+mh_status mh_run_all_gather_end(mh_run *run) { return wait_for_transfers(run); }
 
-mh_status mh_run_gather(mh_run *run, float *array)
+mh_status mh_run_all_gather(mh_run *run, float *array)
 {
     const uint64_t sent = run->bytes_sent; // counts updates alone
-    MH_TRY(mh_run_spread_begin(run, array));
+    MH_TRY(mh_run_all_gather_begin(run, array));
     for (size_t s = 0; s < run->stripes; s++)
-        MH_TRY(mh_run_spread(run, array, s));
+        MH_TRY(mh_run_all_gather_send(run, array, s));
     run->bytes_sent = sent;
-    return mh_run_spread_end(run);
+    return mh_run_all_gather_end(run);
 }
 
 void mh_run_exchange_free(mh_run *run)

@@ -113,8 +113,8 @@ static mh_status write_checkpoint(mh_run *run, const char *directory)
 // All ranks' moments, for the leader.
 static mh_status gather_moments(mh_run *run)
 {
-    MH_TRY(mh_run_gather(run, run->arrays.m));
-    return mh_run_gather(run, run->arrays.v);
+    MH_TRY(mh_run_all_gather(run, run->arrays.m));
+    return mh_run_all_gather(run, run->arrays.v);
 }
 
 // The leader's step: it gets the moments that the others have.

@@ -42,7 +42,7 @@ static mh_status add(mh_run *run, const trial *t, size_t grain, bool last)
         if (last && t->fails && run->ranks.rank == 1 && layer == LAYERS / 2)
             return MH_ERROR_MEMORY;
         if (last && run->ranks.ranks > 1)
-            mh_run_reduce_ready(run, first);
+            mh_run_reduce_scatter_ready(run, first);
     }
     fill(gradients, grain, 0, run->layered / LAYERS);
     fill(gradients, grain, run->layered, FLOATS);
@@ -86,18 +86,18 @@ static void run_rank(const mh_communicator *communicator, void *user)
         const size_t end = mh_run_first_grain(&run, run.ranks.rank + 1);
         const float *gradients;
         mh_status status = MH_OK;
-        test_ok(context, mh_run_reduce_prepare(&run));
-        test_ok(context, mh_run_reduce_begin(&run));
+        test_ok(context, mh_run_reduce_scatter_prepare(&run));
+        test_ok(context, mh_run_reduce_scatter_begin(&run));
         for (size_t i = mh_run_first_grain(&run, run.ranks.rank); i < end && !status; i++)
             status = add(&run, t, i, i + 1 == end);
         if (!status && run.ranks.ranks > 1 && end > mh_run_first_grain(&run, run.ranks.rank))
             check_early(&run);
-        test_ok(context, mh_run_reduce_exchange(&run, status));
+        test_ok(context, mh_run_reduce_scatter_exchange(&run, status));
         if (t->fails) {
             assert_int_equal(mh_run_agree(&run, status), MH_ERROR_MEMORY);
             break;
         }
-        mh_run_reduce_end(&run, &gradients);
+        mh_run_reduce_scatter_end(&run, &gradients);
         check_slices(&run, gradients, t->expected);
         // the sum goes to all, in the place of parameters
         for (size_t s = 0; s < run.stripes; s++) {
@@ -105,7 +105,7 @@ static void run_rank(const mh_communicator *communicator, void *user)
             memcpy(run.arrays.parameters + slice.first, gradients + mh_run_slice_offset(&run, s),
                    slice.count * sizeof(float));
         }
-        test_ok(context, mh_run_gather(&run, run.arrays.parameters));
+        test_ok(context, mh_run_all_gather(&run, run.arrays.parameters));
         assert_memory_equal(run.arrays.parameters, t->expected, FLOATS * sizeof(float));
     }
     mh_run_exchange_free(&run);
