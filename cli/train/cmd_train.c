@@ -98,10 +98,10 @@ static void say_result(const train *t, const mh_train_result *r)
 {
     const char *directory = t->options.directory;
     if (r->bytes_sent && t->updates)
-        note(
-            "%zu ranks; each sent about %.1f MB per update, %.0f %% of it during the backward pass",
-            t->ranks.ranks, (double)r->bytes_sent / (double)t->updates / 1e6,
-            100 * (double)r->bytes_early / (double)r->bytes_sent);
+        note("%zu ranks; each sent about %.1f MB per update, %.0f %% of it while gradients were "
+             "computed",
+             t->ranks.ranks, (double)r->bytes_sent / (double)t->updates / 1e6,
+             100 * (double)r->bytes_early / (double)r->bytes_sent);
     if (r->finished)
         note("the run in %s is complete: %llu update%s; nothing to do", directory,
              (unsigned long long)r->update, r->update == 1 ? "" : "s");

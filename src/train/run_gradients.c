@@ -7,15 +7,18 @@
 //     stripe     0           1           2
 //     rank       0   1   2   0   1   2   0   1   2
 //
-// It sends each owner that slice of its nodes, adds up all nodes of its own slices in the order of
-// the tree, and updates them with the moments of these slices alone; then all get all parameters.
-// With one node per rank, which is so for a power of two of them, a rank sends and receives
-// 2 (ranks - 1) / ranks of the parameters' bytes, the least there can be.
+// It sends each owner that slice of its nodes (a reduce-scatter), adds up all nodes of its own
+// slices in the order of the tree, and updates them with the moments of these slices alone; then
+// all get all parameters (an all-gather). With one node per rank, which is so if the grains are a
+// power of two per rank, or up to that many fewer of the last rank, a rank sends 2 (ranks - 1) /
+// ranks of the parameters' bytes, the least there can be. Other numbers of grains have more nodes
+// per rank, about two (mh_tree_cut).
 //
-// The backward pass finishes layers from the last to the first. In the last grain of a rank, the
-// sums of a stripe are final as soon as its layers are, and are sent while earlier layers are
-// computed; as each stripe has slices of all ranks, all send and receive at the same time. Messages
-// advance between the tasks of the computation (mh_context_set_poll).
+// A node that is finished before the last grain of a rank is sent then. The backward pass finishes
+// layers from the last to the first. In the last grain, the sums of a stripe are final as soon as
+// its layers are, and are sent while earlier layers are computed; as each stripe has slices of all
+// ranks, all send and receive at the same time. Messages advance between the tasks of the
+// computation (mh_context_set_poll).
 #include "train/run_ranks.h"
 
 #include "base/clock.h"
@@ -135,7 +138,7 @@ static size_t stripe_in_order(const mh_run *run, size_t i)
 
 static size_t nodes_of_rank(const mh_run *run, size_t rank, mh_tree_node *nodes)
 {
-    return mh_tree_nodes_of(mh_run_first_grain(run, rank), mh_run_first_grain(run, rank + 1),
+    return mh_tree_nodes_of(run->first_grains[rank], run->first_grains[rank + 1], run->grains.count,
                             nodes);
 }
 
@@ -158,33 +161,43 @@ static mh_status take_nodes(mh_run *run)
     return MH_OK;
 }
 
-static mh_status receive_stripe(mh_run *run, size_t stripe)
+static mh_status receive_slice(mh_run *run, size_t from, const mh_tree_node *node, size_t stripe)
 {
-    mh_tree_node ignored[MH_TREE_NODES_MOST];
     const mh_slice slice = mh_run_slice(run, stripe, run->ranks.rank);
-    const mh_tree_node *node = run->exchange.nodes;
-    for (size_t r = 0; r < run->ranks.ranks && slice.count; r++)
-        for (size_t n = nodes_of_rank(run, r, ignored); n > 0; n--, node++)
-            if (r != run->ranks.rank)
-                MH_TRY(start_to_receive(run, r, node->sum + mh_run_slice_offset(run, stripe),
-                                        slice.count));
+    return slice.count ? start_to_receive(run, from, node->sum + mh_run_slice_offset(run, stripe),
+                                          slice.count)
+                       : MH_OK;
+}
+
+// What a rank sends, in its order: whole nodes, then the last one by stripes.
+static mh_status receive_nodes(mh_run *run, size_t from, const mh_tree_node *nodes, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        for (size_t i = 0; i < run->stripes; i++)
+            MH_TRY(
+                receive_slice(run, from, &nodes[k], k + 1 < count ? i : stripe_in_order(run, i)));
     return MH_OK;
 }
 
 // From the next rank on, so that not all send to rank 0 first.
-static mh_status send_stripe(mh_run *run, size_t stripe, mh_status status)
+static mh_status send_stripe(mh_run *run, const float *sum, size_t stripe)
 {
     const size_t R = run->ranks.ranks, rank = run->ranks.rank;
-    mh_tree_node own[MH_TREE_NODES_MOST];
-    const size_t count = nodes_of_rank(run, rank, own);
     for (size_t i = 1; i < R; i++) {
         const mh_slice slice = mh_run_slice(run, stripe, (rank + i) % R);
-        for (size_t k = 0; k < count && slice.count; k++) {
-            const float *sum = status ? run->arrays.parameters : run->gradients.nodes[k].sum;
+        if (slice.count)
             MH_TRY(start_to_send(run, (rank + i) % R, sum + slice.first, slice.count));
-        }
     }
     return MH_OK;
+}
+
+static mh_status send_node(mh_run *run, const float *sum)
+{
+    mh_status status = MH_OK;
+    for (size_t s = 0; s < run->stripes && !status; s++)
+        status = send_stripe(run, sum, s);
+    run->exchange.sent_nodes++;
+    return status;
 }
 
 mh_status mh_run_reduce_scatter_prepare(mh_run *run)
@@ -192,22 +205,47 @@ mh_status mh_run_reduce_scatter_prepare(mh_run *run)
     const size_t R = run->ranks.ranks;
     mh_tree_node own[MH_TREE_NODES_MOST];
     mh_exchange *x = &run->exchange;
+    mh_tree_cut(run->grains.count, R, run->first_grains);
     mh_gradient_tree_clear(&run->gradients);
     mh_gradient_tree_clear(&run->slice);
-    x->count = x->node_count = x->sent = 0;
+    x->count = x->node_count = x->sent_nodes = x->sent = 0;
+    x->own_nodes = nodes_of_rank(run, run->ranks.rank, own);
     x->status = MH_OK;
     if (R == 1)
         return MH_OK;
     MH_TRY(take_nodes(run));
-    const size_t sends = (R - 1) * nodes_of_rank(run, run->ranks.rank, own);
-    return reserve_transfers(run, run->stripes * (x->node_count + sends));
+    return reserve_transfers(run, run->stripes * (x->node_count + (R - 1) * x->own_nodes));
 }
 
 mh_status mh_run_reduce_scatter_begin(mh_run *run)
 {
-    for (size_t i = 0; i < run->stripes && run->ranks.ranks > 1; i++)
-        MH_TRY(receive_stripe(run, stripe_in_order(run, i)));
+    mh_tree_node ignored[MH_TREE_NODES_MOST];
+    const mh_tree_node *node = run->exchange.nodes;
+    for (size_t r = 0; r < run->ranks.ranks && run->ranks.ranks > 1; r++) {
+        const size_t count = nodes_of_rank(run, r, ignored);
+        if (r != run->ranks.rank)
+            MH_TRY(receive_nodes(run, r, node, count));
+        node += count;
+    }
     return MH_OK;
+}
+
+static bool is_last_grain(const mh_run *run, size_t grain)
+{
+    return grain + 1 == run->first_grains[run->ranks.rank + 1];
+}
+
+float *mh_run_reduce_scatter_take(mh_run *run, size_t grain)
+{
+    mh_gradient_tree *tree = &run->gradients;
+    float *gradients = mh_gradient_tree_take(tree);
+    if (!gradients)
+        return NULL;
+    mh_gradient_tree_begin(tree, (mh_tree_node){0, grain, gradients});
+    if (is_last_grain(run, grain))
+        mh_gradient_tree_fold(tree, run->exchange.own_nodes);
+    run->exchange.unjoined = run->layered;
+    return gradients;
 }
 
 void mh_run_reduce_scatter_ready(void *user, size_t first)
@@ -221,9 +259,41 @@ void mh_run_reduce_scatter_ready(void *user, size_t first)
         const size_t stripe = stripe_in_order(run, x->sent);
         if (stripe * run->stripe * MH_SEGMENT < first)
             break;
-        x->status = send_stripe(run, stripe, MH_OK);
+        x->status = send_stripe(run, run->gradients.nodes[x->own_nodes - 1].sum, stripe);
     }
     run->bytes_early += run->bytes_sent - before;
+}
+
+// Sends a node that is finished before the last grain.
+static void send_finished(mh_run *run, size_t grain)
+{
+    mh_exchange *x = &run->exchange;
+    const mh_tree_node *node = &run->gradients.nodes[x->sent_nodes];
+    const uint64_t before = run->bytes_sent;
+    mh_tree_node own[MH_TREE_NODES_MOST];
+    nodes_of_rank(run, run->ranks.rank, own);
+    const mh_tree_node *whole = &own[x->sent_nodes];
+    if (x->status || x->sent_nodes + 1 >= x->own_nodes ||
+        (whole->index + 1) << whole->level != grain + 1)
+        return;
+    x->status = send_node(run, node->sum);
+    run->bytes_early += run->bytes_sent - before;
+}
+
+void mh_run_reduce_scatter_add(mh_run *run, size_t grain)
+{
+    mh_gradient_tree *tree = &run->gradients;
+    mh_gradient_tree_join(tree, 0, run->exchange.unjoined);
+    mh_gradient_tree_join(tree, run->layered, tree->floats);
+    mh_gradient_tree_end(tree);
+    if (run->ranks.ranks > 1 && !is_last_grain(run, grain))
+        send_finished(run, grain);
+}
+
+// The array that a node is sent from; after an error another one, as the sum is not there.
+static const float *sum_to_send(const mh_run *run, size_t node, mh_status status)
+{
+    return status ? run->arrays.parameters : run->gradients.nodes[node].sum;
 }
 
 mh_status mh_run_reduce_scatter_exchange(mh_run *run, mh_status status)
@@ -231,8 +301,11 @@ mh_status mh_run_reduce_scatter_exchange(mh_run *run, mh_status status)
     mh_exchange *x = &run->exchange;
     if (run->ranks.ranks == 1)
         return MH_OK;
-    for (; x->sent < run->stripes && !x->status; x->sent++)
-        x->status = send_stripe(run, stripe_in_order(run, x->sent), status);
+    while (x->sent_nodes + 1 < x->own_nodes && !x->status)
+        x->status = send_node(run, sum_to_send(run, x->sent_nodes, status));
+    for (; x->sent < run->stripes && x->own_nodes > 0 && !x->status; x->sent++)
+        x->status = send_stripe(run, sum_to_send(run, x->own_nodes - 1, status),
+                                stripe_in_order(run, x->sent));
     return x->status ? x->status : wait_for_transfers(run);
 }
 

@@ -13,7 +13,7 @@ enum { MESSAGE = 480 };
 static size_t table_bytes(const mh_run *run)
 {
     const size_t R = run->ranks.ranks;
-    return (R + 1) * sizeof(size_t) + R * sizeof(int32_t);
+    return 2 * (R + 1) * sizeof(size_t) + R * sizeof(int32_t);
 }
 
 mh_status mh_run_tables_create(mh_run *run)
@@ -21,7 +21,8 @@ mh_status mh_run_tables_create(mh_run *run)
     run->starts = mh_alloc(run->context, table_bytes(run));
     if (!run->starts)
         return MH_ERROR_MEMORY;
-    run->statuses = (int32_t *)(run->starts + run->ranks.ranks + 1);
+    run->first_grains = run->starts + run->ranks.ranks + 1;
+    run->statuses = (int32_t *)(run->first_grains + run->ranks.ranks + 1);
     return MH_OK;
 }
 

@@ -56,22 +56,17 @@ static mh_status take_grains(mh_run *run, size_t *tokens)
 static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i, bool last,
                            double *loss)
 {
-    mh_gradient_tree *tree = &run->gradients;
     mh_loss_options o = *options;
     o.step = (uint32_t)(run->progress.grains + i);
-    o.gradients = mh_gradient_tree_take(tree);
+    o.gradients = mh_run_reduce_scatter_take(run, i);
     if (!o.gradients)
         return MH_ERROR_MEMORY;
-    mh_gradient_tree_begin(tree, (mh_tree_node){0, i, o.gradients});
-    run->exchange.unjoined = run->layered;
     if (last && run->ranks.ranks > 1) {
         o.ready = mh_run_reduce_scatter_ready;
         o.ready_user = run;
     }
     MH_TRY(run->task->loss(run, &run->grains.list[i], &o, loss));
-    mh_gradient_tree_join(tree, 0, run->exchange.unjoined);
-    mh_gradient_tree_join(tree, run->layered, tree->floats);
-    mh_gradient_tree_end(tree);
+    mh_run_reduce_scatter_add(run, i);
     return MH_OK;
 }
 

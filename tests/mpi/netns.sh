@@ -17,7 +17,7 @@ skip() { echo "skipped: mpi over TCP: $1"; exit 0; }
 # shellcheck disable=SC2154
 namespaces_open "$tmp" || skip "$why"
 
-options="--example numbers --batch-tokens 8192 --after 6u --valid-freq 0u --save-freq 3u --threads 1 -q"
+options="--example numbers --batch-tokens 30720 --after 6u --valid-freq 0u --save-freq 3u --threads 1 -q"
 # shellcheck disable=SC2086
 "$multihead" train $options -o "$tmp/one" || exit 1
 # shellcheck disable=SC2086
@@ -32,9 +32,14 @@ size=$(wc -c <"$tmp/one/model.safetensors")
     echo "mpi over TCP: other weights than those of one process" >&2
     exit 1
 }
-# half of the gradients and half of the parameters in each update
+# Half of the gradients and half of the parameters in each update, half of the moments in each of two
+# saves, and the run at the start; 15 grains are cut so that each rank has one node of their sum.
 [ "$sent" -gt $((6 * size)) ] || {
     echo "mpi over TCP: only $sent bytes went through the cable" >&2
+    exit 1
+}
+[ "$sent" -lt $((21 * size / 2)) ] || {
+    echo "mpi over TCP: $sent bytes went through the cable, more than 6 + 3 + 1.5 times the model's $size" >&2
     exit 1
 }
 echo "mpi over TCP: two namespaces, the weights of one process; $sent bytes sent in 6 updates of $size bytes"

@@ -134,9 +134,9 @@ for task in images lm labels from-lm $([ "$size" = short ] || echo from-translat
         expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task.$ranks")" "$(hash_of "$tmp/$task.1")"
         expect "losses of $task, $ranks ranks" "$(log_of "$tmp/$task.$ranks")" "$(log_of "$tmp/$task.1")"
         case $task in images | lm)
-            early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
+            early=$(sed -n 's/.* \([0-9]*\) % of it while gradients were computed/\1/p' "$tmp/err")
             [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] ||
-                fail "$task, $ranks ranks: nothing is sent during the backward pass"
+                fail "$task, $ranks ranks: nothing is sent while gradients are computed"
             ;;
         esac
     done
