@@ -76,15 +76,6 @@ for case in $cases; do
     expect "weights of $case (ranks x threads)" "$(hash_of "$tmp/$case")" "$reference"
     expect "losses and scores of $case" "$(log_of "$tmp/$case")" "$(log_of "$tmp/one")"
 done
-if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
-    # shellcheck disable=SC2086
-    mpirun.mpich -n 2 "$multihead" train $options -q --threads 1 -o "$tmp/mpich" ||
-        fail "MPICH: exit code $?"
-    expect "weights of MPICH, 2 ranks" "$(hash_of "$tmp/mpich")" "$reference"
-else
-    echo "skipped: mpi, MPICH: it is not installed"
-fi
-
 cut -f 1 "$tmp/dev.tsv" >"$tmp/lines"
 "$multihead" translate -m "$tmp/one" --json <"$tmp/lines" >"$tmp/translated"
 for ranks in 2 3; do
@@ -165,32 +156,37 @@ expect "files on rank 1" "$(ls "$tmp/there")" ""
 
 # ---- killed ---------------------------------------------------------------------------------
 
-# A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes.
+# A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes and
+# files.
 random() { awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print int(rand() * n) }'; }
-case $size in short) kills=1 ;; usual) kills=4 ;; *) kills=50 ;; esac
-interrupted=0
-for i in $(seq $kills); do
-    directory=$tmp/killed$i
-    run 3 1 "$directory" >/dev/null 2>&1 &
-    started=$!
-    sleep "0.$((3 + $(random 6 "$i")))$(random 10 "$((i + 100))")"
-    [ $((i % 2)) -eq 0 ] || sleep "$(random 3 "$((i + 300))")"
-    victim=$(pgrep -f -- "-o $directory\$" | xargs -r ps -o pid=,comm= -p |
-        awk '$2 == "multihead" { print $1 }' | sed -n "$((1 + $(random 3 "$((i + 200))")))p")
-    if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
-        interrupted=$((interrupted + 1))
-    fi
-    for _ in $(seq 100); do
-        pgrep -f -- "-o $directory\$" >/dev/null || break
-        sleep 0.1
+processes_of() { pgrep -f -- "-o $1\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }'; }
+kill_runs() # COUNT
+{
+    interrupted=0
+    for i in $(seq "$1"); do
+        directory=$tmp/killed$i
+        run 3 1 "$directory" >/dev/null 2>&1 &
+        started=$!
+        sleep "0.$((3 + $(random 6 "$i")))$(random 10 "$((i + 100))")"
+        [ $((i % 2)) -eq 0 ] || sleep "$(random 3 "$((i + 300))")"
+        victim=$(processes_of "$directory" | sed -n "$((1 + $(random 3 "$((i + 200))")))p")
+        if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
+            interrupted=$((interrupted + 1))
+        fi
+        for _ in $(seq 100); do
+            pgrep -f -- "-o $directory\$" >/dev/null || break
+            sleep 0.1
+        done
+        pgrep -f -- "-o $directory\$" >/dev/null && fail "$launcher, kill $i: processes are left after 10 s"
+        wait $started
+        run $((1 + i % 2)) 1 "$directory" || fail "$launcher, kill $i: resuming: exit code $?"
+        expect "$launcher: weights after kill $i" "$(hash_of "$directory")" "$reference"
+        expect "$launcher: files after kill $i" "$(ls -A "$directory" | xargs)" "$(ls -A "$tmp/one" | xargs)"
+        rm -rf "$directory"
     done
-    pgrep -f -- "-o $directory\$" >/dev/null && fail "kill $i: processes are left after 10 s"
-    wait $started
-    run $((1 + i % 2)) 1 "$directory" || fail "kill $i: resuming: exit code $?"
-    expect "weights after kill $i" "$(hash_of "$directory")" "$reference"
-    rm -rf "$directory"
-done
-echo "mpi: $kills runs were started to be killed, $interrupted had not ended before"
+    echo "mpi: $1 runs of $launcher were started to be killed, $interrupted had not ended before"
+}
+case $size in short) kill_runs 1 ;; usual) kill_runs 4 ;; *) kill_runs 50 ;; esac
 
 # ---- stopped --------------------------------------------------------------------------------
 
@@ -202,7 +198,7 @@ stop() # DIRECTORY: of a run in the background, $!
         grep -qs update "$1/log.jsonl" && break
         sleep 0.02
     done
-    pgrep -f -- "-o $1\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }' | xargs -r kill
+    processes_of "$1" | xargs -r kill
 }
 if [ "$size" != short ]; then
     directory=$tmp/stopped
@@ -255,7 +251,8 @@ ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $
     rm -f "$tmp/codes"
     OMPI_MCA_orte_abort_on_non_zero_status=$killed "$launcher" "$@" >"$tmp/out" 2>&1
     code=$?
-    [ $killed = 0 ] || expect "$what: exit code" $code $wanted # which Open MPI has only then
+    # Open MPI has it only if it may end the others, MPICH that of a rank it has killed
+    [ $killed = 0 ] || [ "$launcher" = mpirun.mpich ] || expect "$what: exit code" $code $wanted
     expect "$what: exit codes of the ranks" "$(sort -u "$tmp/codes" | xargs)" $wanted
     [ $killed = 1 ] || expect "$what: ranks with an exit code" "$(wc -l <"$tmp/codes")" "$(ranks_of "$@")"
     expect "$what: lines" "$(grep -c '^multihead [a-z]*: ' "$tmp/out")" 1
@@ -362,5 +359,37 @@ if [ "$size" != short ]; then
     fi
 fi
 
-[ $failed -eq 0 ] && echo "mpi: $checks checks passed ($("$launcher" --version | head -n 1))"
+# ---- MPICH ----------------------------------------------------------------------------------
+
+version=$("$launcher" --version | head -n 1)
+if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
+    launcher=mpirun.mpich
+    version="$version; MPICH"
+    run 2 1 "$tmp/mpich" || fail "MPICH: exit code $?"
+    expect "weights of MPICH, 2 ranks" "$(hash_of "$tmp/mpich")" "$reference"
+    case $size in short) ;; usual) kill_runs 2 ;; *) kill_runs 10 ;; esac
+else
+    echo "skipped: mpi, MPICH: it is not installed"
+fi
+# shellcheck disable=SC2086
+if [ "$size" != short ] && [ "$launcher" = mpirun.mpich ]; then
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    wanted=1
+    ends "MPICH: other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    ends "MPICH: a level that a rank lacks" "rank 1: .*MH_ISA" -n 1 "$@" : -n 1 env MH_ISA=none "$@"
+    ends "MPICH: no model on rank 1" "rank 1: -m $tmp/none" \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/none" bonjour
+    wanted=2
+    ends "MPICH: a mistake on the command line of rank 1" "rank 1: --seed: found 'x'" -n 1 "$@" : -n 1 "$@" --seed x
+    wanted=3
+    ends "MPICH: a damaged checkpoint" "checkpoint.safetensors" -n 2 "$rank" "$multihead" train -q --threads 1 \
+        -o "$tmp/damaged"
+    wanted=1 killed=1
+    [ ! -e "$tmp/alone" ] || ends "MPICH: no library on rank 1" "rank 1 finds no libmultihead-mpi" \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$tmp/alone/multihead" translate bonjour
+fi
+
+[ $failed -eq 0 ] && echo "mpi: $checks checks passed ($version)"
 [ $failed -eq 0 ]
