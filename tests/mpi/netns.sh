@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: netns.sh BUILD
-# Training over TCP between two network namespaces. The weights must be those of one process, and the
-# gradients must have gone through the cable. Needs root; skipped where namespaces are not permitted.
+# Training over TCP between two network namespaces, in a directory for each. The weights must be those of
+# one process, and the gradients must have gone through the cable. Needs root; skipped where namespaces
+# are not permitted.
 set -u
 build=$(cd "${1:?usage: netns.sh BUILD}" && pwd)
 multihead=$build/multihead
@@ -20,13 +21,20 @@ namespaces_open "$tmp" || skip "$why"
 options="--example numbers --batch-tokens 30720 --after 6u --valid-freq 0u --save-freq 3u --threads 1 -q"
 # shellcheck disable=SC2086
 "$multihead" train $options -o "$tmp/one" || exit 1
+mkdir "$tmp/0" "$tmp/1"
+printf '#!/bin/sh\ncd "%s/$OMPI_COMM_WORLD_RANK" && exec "$@"\n' "$tmp" >"$tmp/apart"
+chmod +x "$tmp/apart"
 # shellcheck disable=SC2086
-namespaces_run timeout 120 "$multihead" train $options -o "$tmp/two" || {
+namespaces_run timeout 120 "$tmp/apart" "$multihead" train $options -o two || {
     echo "mpi over TCP: exit code $?" >&2
     exit 1
 }
 sent=$(namespaces_sent)
-one=$(sha256sum <"$tmp/one/model.safetensors") two=$(sha256sum <"$tmp/two/model.safetensors")
+one=$(sha256sum <"$tmp/one/model.safetensors") two=$(sha256sum <"$tmp/0/two/model.safetensors")
+[ -z "$(ls "$tmp/1")" ] || {
+    echo "mpi over TCP: rank 1 has written files" >&2
+    exit 1
+}
 size=$(wc -c <"$tmp/one/model.safetensors")
 [ "$one" = "$two" ] || {
     echo "mpi over TCP: other weights than those of one process" >&2
