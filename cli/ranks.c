@@ -288,6 +288,14 @@ int ranks_compare_levels(const mh_communicator *c, const mh_context *context)
 
 // ---- opening ------------------------------------------------------------------------------------
 
+// Open MPI ends the other ranks when one has failed; MPICH's Hydra does if it is asked to, by a
+// line of its protocol PMI, unless the rank was connected.
+static void end_others(void)
+{
+    if (getenv("PMI_FD"))
+        dprintf((int)number_in("PMI_FD"), "cmd=abort exitcode=%d\n", EXIT_FAILED);
+}
+
 // Of a rank that is not connected to the others. Rank 0 says it at once; others in turn, if the
 // launcher has not ended all by then: Open MPI does so a second after the first one has ended.
 static void complain_alone(size_t rank, const char *format, ...) MH_PRINTF(2, 3);
@@ -324,6 +332,8 @@ static int connect_ranks(int launcher, mh_communicator *c)
                        expected, mpi.library(), c->ranks);
     else
         return EXIT_DONE;
+    if (!c->user)
+        end_others();
     return EXIT_FAILED;
 }
 
