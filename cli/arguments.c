@@ -25,7 +25,7 @@ static _Noreturn void argument_refuse(const char *format, va_list arguments)
 {
     complain_list(format, arguments);
     fprintf(stderr, "Try '%s --help' for more information.\n", get_message_name());
-    exit(EXIT_USAGE);
+    ranks_exit(EXIT_USAGE);
 }
 
 void refuse_usage(const char *format, ...)
@@ -230,10 +230,10 @@ static error_t parse_common(int key, char *argument, struct argp_state *state)
         return 0;
     case 'h':
         print_command_help(stdout, options->command);
-        exit(EXIT_DONE);
+        ranks_exit(EXIT_DONE);
     case KEY_USAGE:
         print_command_usage(stdout, options->command);
-        exit(EXIT_DONE);
+        ranks_exit(EXIT_DONE);
     default:
         return ARGP_ERR_UNKNOWN;
     }

@@ -13,6 +13,7 @@
 enum { LONGEST_MESSAGE = 8192 }; // a path has up to 4096
 
 static const char *message_name = "multihead";
+static char complaint[LONGEST_MESSAGE]; // the first
 static bool quiet_messages;
 static volatile sig_atomic_t saving, interrupted, live_line;
 static const char erasing[] = "\r\033[K";
@@ -73,15 +74,25 @@ static void say(const char *format, va_list arguments)
     fputs(length >= LONGEST_MESSAGE ? " ...\n" : "\n", stderr);
 }
 
-void complain_list(const char *format, va_list arguments) { say(format, arguments); }
+void complain_list(const char *format, va_list arguments)
+{
+    va_list again;
+    va_copy(again, arguments);
+    if (!*complaint)
+        vsnprintf(complaint, sizeof complaint, format, again);
+    va_end(again);
+    say(format, arguments);
+}
 
 void complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    say(format, arguments);
+    complain_list(format, arguments);
     va_end(arguments);
 }
+
+const char *first_complaint(void) { return complaint; }
 
 void note(const char *format, ...)
 {

@@ -21,6 +21,9 @@ void complain(const char *format, ...) MH_PRINTF(1, 2); // an error
 void complain_list(const char *format, va_list arguments);
 void note(const char *format, ...) MH_PRINTF(1, 2); // a warning or a remark
 
+// The first error of this process, without the command's name; "" before there is one.
+const char *first_complaint(void);
+
 // One of two words, for messages that count: 1 head, 2 heads.
 const char *plural(size_t count, const char *one, const char *many);
 

@@ -15,9 +15,11 @@
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LIBRARY "libmultihead-mpi.so.0"
@@ -130,13 +132,123 @@ static bool find_functions(void *library)
     return found[0] && found[1] && found[2] && found[3];
 }
 
-// ---- opening ------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
-// FNV-1a.
+void ranks_must(const mh_communicator *c, mh_status status)
+{
+    if (!status)
+        return;
+    ranks_speak();
+    complain("rank %zu: a message to or from another rank failed", c->rank);
+    ranks_abort(c, EXIT_FAILED);
+}
+
+void *ranks_must_have(const mh_communicator *c, void *memory)
+{
+    if (memory)
+        return memory;
+    ranks_speak();
+    if (c->ranks > 1)
+        complain("rank %zu: out of memory", c->rank);
+    else
+        complain("out of memory");
+    ranks_abort(c, EXIT_MEMORY);
+    return NULL;
+}
+
+// The records of all ranks, to be freed.
+static void *gather_records(const mh_communicator *c, const void *own, size_t size)
+{
+    char *records = ranks_must_have(c, calloc(c->ranks, size));
+    size_t *starts = ranks_must_have(c, calloc(c->ranks + 1, sizeof *starts));
+    for (size_t r = 0; r <= c->ranks; r++)
+        starts[r] = r * size;
+    memcpy(records + starts[c->rank], own, size);
+    ranks_must(c, mh_communicator_gather(c, records, starts));
+    free(starts);
+    return records;
+}
+
+void ranks_broadcast(const mh_communicator *c, void *data, size_t bytes)
+{
+    ranks_must(c, mh_communicator_broadcast(c, data, bytes));
+}
+
+char *ranks_broadcast_text(const mh_communicator *c, const char *text)
+{
+    uint64_t size = text ? strlen(text) + 1 : 0;
+    ranks_broadcast(c, &size, sizeof size);
+    char *copy = size ? ranks_must_have(c, malloc(size)) : NULL;
+    if (copy && c->rank == 0)
+        memcpy(copy, text, size);
+    ranks_broadcast(c, copy, size);
+    return copy;
+}
+
+// ---- agreement ----------------------------------------------------------------------------------
+
+static mh_communicator opened; // until it is closed; one rank without `user`
+
+typedef struct outcome {
+    int32_t code, ended; // ended: in ranks_exit()
+    char message[504];
+} outcome;
+
+// The first rank that failed; all ranks find the same, or `ranks`.
+static size_t first_failed(const outcome *all, size_t ranks)
+{
+    size_t first = 0;
+    while (first < ranks && !all[first].code)
+        first++;
+    return first;
+}
+
+static int agree(const mh_communicator *c, int code, bool ended)
+{
+    outcome own = {.code = code, .ended = ended};
+    if (!c->user)
+        return code;
+    snprintf(own.message, sizeof own.message, "%s", code ? first_complaint() : "");
+    outcome *all = gather_records(c, &own, sizeof own);
+    const size_t first = first_failed(all, c->ranks);
+    bool any_ended = false;
+    for (size_t r = 0; r < c->ranks; r++)
+        any_ended = any_ended || all[r].ended;
+    code = first < c->ranks ? all[first].code : EXIT_DONE;
+    if (first < c->ranks && first > 0)
+        complain("rank %zu: %s", first, all[first].message);
+    free(all);
+    if (first > 0 && code == EXIT_INPUT)
+        code = EXIT_FAILED; // rank 0 has that file
+    if (any_ended) {
+        ranks_close(&opened);
+        exit(code);
+    }
+    return code;
+}
+
+int ranks_agree(const mh_communicator *c, int code) { return agree(c, code, false); }
+
+void ranks_exit(int code)
+{
+    agree(&opened, code, true);
+    exit(code);
+}
+
+// ---- differences --------------------------------------------------------------------------------
+
+// FNV-1a of words, and of the bytes after them.
 uint64_t ranks_hash(uint64_t hash, const void *bytes, size_t size)
 {
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    const unsigned char *at = bytes;
+    const uint64_t prime = UINT64_C(0x100000001b3);
+    for (uint64_t word; size >= sizeof word; at += sizeof word, size -= sizeof word) {
+        memcpy(&word, at, sizeof word);
+        hash = (hash ^ word) * prime;
+        hash ^= hash >> 32; // so that a word's last bytes change all
+    }
+    for (; size > 0; at++, size--)
+        hash = (hash ^ *at) * prime;
     return hash;
 }
 
@@ -155,62 +267,99 @@ static uint64_t hash_program(void)
 // All ranks find the same first rank that differs from rank 0.
 int ranks_compare(const mh_communicator *c, uint64_t hash, const char *difference)
 {
-    uint64_t *hashes = calloc(c->ranks, sizeof *hashes);
-    size_t *starts = calloc(c->ranks + 1, sizeof *starts), other = 0;
-    int code = hashes && starts ? EXIT_DONE : EXIT_MEMORY;
-    for (size_t r = 0; r <= c->ranks && code == EXIT_DONE; r++)
-        starts[r] = r * sizeof *hashes;
-    if (code == EXIT_DONE) {
-        hashes[c->rank] = hash;
-        code = mh_communicator_gather(c, hashes, starts) ? EXIT_FAILED : EXIT_DONE;
-    }
-    while (code == EXIT_DONE && other < c->ranks && hashes[other] == hashes[0])
+    if (c->ranks == 1)
+        return EXIT_DONE;
+    uint64_t *hashes = gather_records(c, &hash, sizeof hash);
+    size_t other = 0;
+    while (other < c->ranks && hashes[other] == hashes[0])
         other++;
-    if (code != EXIT_DONE) {
-        complain("the ranks cannot exchange messages");
-    } else if (other < c->ranks) {
+    if (other < c->ranks)
         complain("rank %zu has %s than rank 0", other, difference);
-        code = EXIT_FAILED;
-    }
     free(hashes);
-    free(starts);
-    return code;
+    return other < c->ranks ? EXIT_FAILED : EXIT_DONE;
 }
 
 int ranks_compare_levels(const mh_communicator *c, const mh_context *context)
 {
     const char *level = mh_context_isa(context);
-    return c->ranks == 1 ? EXIT_DONE
-                         : ranks_compare(c, ranks_hash(0, level, strlen(level)),
-                                         "another instruction-set level (--isa sets it)");
+    return ranks_compare(c, ranks_hash(0, level, strlen(level)),
+                         "another instruction-set level (--isa sets it)");
+}
+
+// ---- opening ------------------------------------------------------------------------------------
+
+// Open MPI ends the other ranks when one has failed; MPICH's Hydra does if it is asked to, by a
+// line of its protocol PMI, unless the rank was connected.
+static void end_others(void)
+{
+    if (getenv("PMI_FD"))
+        dprintf((int)number_in("PMI_FD"), "cmd=abort exitcode=%d\n", EXIT_FAILED);
+}
+
+// Of a rank that is not connected to the others. Rank 0 says it at once; others in turn, if the
+// launcher has not ended all by then: Open MPI does so a second after the first one has ended.
+static void complain_alone(size_t rank, const char *format, ...) MH_PRINTF(2, 3);
+static void complain_alone(size_t rank, const char *format, ...)
+{
+    enum { TURNS = 5 };
+    const struct timespec turn = {2, 0};
+    va_list arguments;
+    for (size_t i = 0; i < rank && i < TURNS; i++)
+        nanosleep(&turn, NULL);
+    ranks_speak();
+    va_start(arguments, format);
+    complain_list(format, arguments);
+    va_end(arguments);
+}
+
+static int connect_ranks(int launcher, mh_communicator *c)
+{
+    const size_t expected = number_in(launchers[launcher].ranks);
+    const size_t rank = number_in(launchers[launcher].rank);
+    char error[256] = "";
+    void *library = load_library(launcher);
+    if (!library || !find_functions(library))
+        complain_alone(rank,
+                       "started as %zu processes, but rank %zu finds no " LIBRARY
+                       " to connect them: 'make mpi' builds it",
+                       expected, rank);
+    else if (mpi.open(c, error, sizeof error))
+        complain_alone(rank, "rank %zu: %s", rank, error);
+    else if (c->ranks != expected)
+        complain_alone(rank,
+                       "started as %zu processes, but " LIBRARY " (%s) finds %zu: it was built for "
+                       "another MPI than the launcher's",
+                       expected, mpi.library(), c->ranks);
+    else
+        return EXIT_DONE;
+    if (!c->user)
+        end_others();
+    return EXIT_FAILED;
+}
+
+// A rank has failed before it was connected: the launcher ends those that wait for it in MPI_Init,
+// which have nothing to add.
+static void on_end_of_others(int number)
+{
+    (void)number;
+    _exit(EXIT_FAILED);
 }
 
 int ranks_open(mh_communicator *c)
 {
+    const struct sigaction ends = {.sa_handler = on_end_of_others};
     const int launcher = find_launcher();
-    char error[256] = "";
+    struct sigaction before;
     *c = mh_communicator_default();
     if (launcher < 0)
         return EXIT_DONE;
-    const size_t expected = number_in(launchers[launcher].ranks);
-    void *library = load_library(launcher);
-    if (!library || !find_functions(library)) {
-        complain("started as %zu processes, but there is no " LIBRARY " to connect them: %s",
-                 expected, "'make mpi' builds it");
-        return EXIT_FAILED;
+    sigaction(SIGTERM, &ends, &before);
+    int code = connect_ranks(launcher, c);
+    opened = *c;
+    if (code == EXIT_DONE) {
+        sigaction(SIGTERM, &before, NULL);
+        code = ranks_compare(c, hash_program(), "another build of multihead");
     }
-    if (mpi.open(c, error, sizeof error)) {
-        complain("%s", error);
-        return EXIT_FAILED;
-    }
-    if (c->ranks != expected) {
-        complain("started as %zu processes, but " LIBRARY " (%s) finds %zu: it was built for "
-                 "another MPI than the launcher's",
-                 expected, mpi.library(), c->ranks);
-        ranks_close(c);
-        return EXIT_FAILED;
-    }
-    const int code = ranks_compare(c, hash_program(), "another build of multihead");
     if (code != EXIT_DONE)
         ranks_close(c);
     return code;
@@ -224,6 +373,7 @@ void ranks_close(mh_communicator *c)
         return;
     signal(SIGTERM, SIG_IGN);
     mpi.close(c);
+    opened = mh_communicator_default();
 }
 
 void ranks_abort(const mh_communicator *c, int code)

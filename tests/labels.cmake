@@ -59,7 +59,8 @@ mh_label(viewer test_trace test_trace_picture test_translation_trace test_view)
 
 # run with several threads; of tests with the same parallel loops the quicker one
 mh_label(threads test_attention test_base test_cancel test_bits_decoding test_bits_nn test_bits_training
-                 test_cross_entropy test_matmul test_modules_torch test_nasty_grad test_norm
+                 test_communicator test_cross_entropy test_exchange test_matmul test_modules_torch test_nasty_grad
+                 test_norm
                  test_optimiser test_pool test_sharded test_torch test_torch_file test_train test_translate)
 # readers and argument checks, short enough for valgrind
 mh_label(memcheck test_attention_errors test_batches test_corpus test_file test_gguf test_linear test_npy

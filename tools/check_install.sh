@@ -3,9 +3,10 @@
 # usage: check_install.sh [BUILD]
 # Installs into an empty directory and uses what is there as users do: the command from an empty
 # directory with the installed model, README's program with README's compiler lines, an installed
-# example, a program built with pkg-config (shared and static) and with find_package. Then uninstalls
-# and looks whether anything is left. add_subdirectory and -DBUILD_SHARED_LIBS are tried, too. PREFIX
-# and DESTDIR differ, so the tree is used where it was not configured for: it must be relocatable.
+# example, a program built with pkg-config (shared and static) and with find_package; with MPI, where it
+# is there, a program and the command on two ranks. Then uninstalls and looks whether anything is left.
+# add_subdirectory and -DBUILD_SHARED_LIBS are tried, too. PREFIX and DESTDIR differ, so the tree is
+# used where it was not configured for: it must be relocatable.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -97,6 +98,40 @@ for program in shared static b/cmake_model b/cmake_model_static; do
     "$tmp/$program" || fail "the program built as $program fails"
 done
 
+# Two ranks; the command finds the library where it is installed.
+mpi="two ranks"
+launcher=$(command -v mpirun.openmpi || command -v mpirun || true)
+if [ -f "$libdir/libmultihead-mpi.so" ] && [ -n "$launcher" ]; then
+    cat >"$tmp/ranks.c" <<'EOF'
+#include <multihead/mpi.h>
+#include <stdio.h>
+int main(void)
+{
+    mh_communicator ranks = mh_communicator_default();
+    char error[256] = "";
+    int word = 0;
+    if (mh_mpi_open(&ranks, error, sizeof error))
+        return fprintf(stderr, "%s\n", error), 1;
+    if (ranks.rank == 0)
+        word = 42;
+    const bool good = ranks.ranks == 2 && mh_communicator_broadcast(&ranks, &word, sizeof word) == MH_OK && word == 42;
+    mh_mpi_close(&ranks);
+    return !good;
+}
+EOF
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    # shellcheck disable=SC2046
+    cc "$tmp/ranks.c" -o "$tmp/ranks" $(pkg-config --cflags --libs multihead-mpi)
+    "$launcher" -n 2 "$tmp/ranks" || fail "a program built with multihead-mpi.pc fails on two ranks"
+    translation=$(cd "$tmp/empty" && env -u LD_LIBRARY_PATH "$launcher" -n 2 "$root/bin/multihead" translate \
+        -m "$root/share/multihead/models/fr-en" "Où est la gare ?") ||
+        fail "the installed command fails on two ranks"
+    [ "$translation" = "Where is the station?" ] || fail "the installed command on two ranks translates: $translation"
+else
+    mpi="no ranks"
+    echo "skipped: install: no libmultihead-mpi or no mpirun; 'make mpi' installs and builds them"
+fi
+
 # One kind of library: what is installed, and what multihead::multihead stands for. Nothing is built.
 # libmultihead-mpi and libmultihead-media are loaded when they are needed, so that they are shared.
 for kind in ON OFF; do
@@ -140,4 +175,4 @@ rm -r "$root/include/multihead"
 left=$(find "$tmp/stage" ! -type d -o -name multihead -o -name fr-en -o -name en-fr -o -name fashion-vit -o -name en-lm)
 [ -z "$left" ] || fail "left behind: $left"
 echo "install: command, model, docs, README's program, an example, pkg-config shared and static," \
-    "find_package, add_subdirectory, flags and uninstall work"
+    "find_package, $mpi, add_subdirectory, flags and uninstall work"

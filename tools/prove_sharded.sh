@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: prove_sharded.sh BUILD [CASES]
-# Sharded attention has the bits of one process: random option sets (200, or CASES), each with 1 to 8
-# ranks and both schemes, forward and backward. Ranks are threads; then processes, some cases with
-# each MPI that libmultihead-mpi was built for. Takes some minutes.
+# Sharded attention has the bits of one process: random option sets (200, or CASES, at the best level,
+# a tenth of that at the others), each with 1 to 8 ranks and both schemes, forward and backward. Ranks
+# are threads; then processes, some cases with each MPI that libmultihead-mpi was built for. Takes some
+# minutes.
 set -eu
 cd "$(dirname "$0")/.."
 build=${1:?usage: prove_sharded.sh BUILD [CASES]}

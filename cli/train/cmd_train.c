@@ -135,10 +135,10 @@ static void say_result(const train *t, const mh_train_result *r)
 {
     const char *directory = t->options.directory;
     if (r->bytes_sent && t->updates)
-        note(
-            "%zu ranks; each sent about %.1f MB per update, %.0f %% of it during the backward pass",
-            t->ranks.ranks, (double)r->bytes_sent / (double)t->updates / 1e6,
-            100 * (double)r->bytes_early / (double)r->bytes_sent);
+        note("%zu ranks; each sent about %.1f MB per update, %.0f %% of it while gradients were "
+             "computed",
+             t->ranks.ranks, (double)r->bytes_sent / (double)t->updates / 1e6,
+             100 * (double)r->bytes_early / (double)r->bytes_sent);
     if (r->finished)
         note("the run in %s is complete: %llu update%s; nothing to do", directory,
              (unsigned long long)r->update, r->update == 1 ? "" : "s");
@@ -362,17 +362,35 @@ static char *join_arguments(int argc, char **argv)
     return text;
 }
 
-// The directory of --init; a run that is resumed does not read it: the name is enough.
+// The directory of --init, which rank 0 finds; a run that is resumed does not read it: the name is
+// enough.
 static int find_init(train *t)
 {
+    if (!t->init || t->ranks.rank > 0)
+        return EXIT_DONE;
     char *checkpoint = join_path(t->options.directory, "checkpoint.safetensors");
     const bool begun = checkpoint && access(checkpoint, F_OK) == 0;
     free(checkpoint);
-    if (!t->init || begun)
+    if (begun || !checkpoint)
         return checkpoint ? EXIT_DONE : EXIT_MEMORY;
     const int code = model_path_find_for("--init ", t->init, &t->init_directory);
     t->options.init = t->init_directory;
     return code;
+}
+
+// The others have rank 0's.
+static int share_init(train *t)
+{
+    const char *name = t->init ? t->init : "";
+    if (t->ranks.ranks == 1)
+        return EXIT_DONE;
+    const int code = ranks_compare(&t->ranks, ranks_hash(0, name, strlen(name)), "another --init");
+    if (code != EXIT_DONE)
+        return code;
+    char *directory = ranks_broadcast_text(&t->ranks, t->options.init);
+    free(t->init_directory);
+    t->options.init = t->init_directory = directory;
+    return EXIT_DONE;
 }
 
 static int run_train(int argc, char **argv)
@@ -384,19 +402,23 @@ static int run_train(int argc, char **argv)
     t.options.event = on_event;
     t.options.bad_line = on_bad_line;
     t.options.user = &t;
+    t.options.communicator = &t.ranks;
     ranks_silence();
-    int code = train_parse(argc, argv, &t);
+    int code = ranks_open(&t.ranks);
+    if (code != EXIT_DONE)
+        return code;
+    code = train_parse(argc, argv, &t);
     if (code == EXIT_DONE)
         code = find_init(&t);
     char *command_line = code == EXIT_DONE ? join_arguments(t.argc, t.argv) : NULL;
     t.options.command = command_line;
     if (code == EXIT_DONE)
         code = open_context(&t.common, &t.context);
-    if (code == EXIT_DONE)
-        code = ranks_open(&t.ranks);
+    code = ranks_agree(&t.ranks, code);
     if (code == EXIT_DONE)
         code = ranks_compare_levels(&t.ranks, t.context);
-    t.options.communicator = &t.ranks;
+    if (code == EXIT_DONE)
+        code = share_init(&t);
     if (code == EXIT_DONE)
         code = run_training(&t);
     ranks_close(&t.ranks);

@@ -9,11 +9,13 @@ const choice train_task_choices[] = {{"translation", MH_TASK_TRANSLATION},
                                      {"classification", MH_TASK_CLASSIFICATION},
                                      {NULL, 0}};
 
-// A run is resumed with its recorded options, which are checked together with the others.
+// A run is resumed with its recorded options, which are checked together with the others. Rank 0
+// looks for them.
 static bool resumes(const train *t)
 {
     const mh_train_options *o = &t->options;
-    return !o->data && !o->example && !t->record && train_record_exists(o->directory);
+    return !o->data && !o->example && !t->record &&
+           (t->ranks.rank > 0 || train_record_exists(o->directory));
 }
 
 static void check_task(struct argp_state *state, const train *t)

@@ -6,6 +6,7 @@
 // options.
 #include "train_options.h"
 #include "messages.h"
+#include "ranks.h"
 #include "train_record.h"
 
 #include <string.h>
@@ -562,7 +563,9 @@ int train_parse(int argc, char **argv, train *t)
     const train before = *t;
     t->argc = argc;
     t->argv = argv;
-    int code = parse_arguments(&train_argp, argc, argv, t);
+    int code = ranks_agree(&t->ranks, parse_arguments(&train_argp, argc, argv, t));
+    if (code == EXIT_DONE)
+        code = ranks_compare(&t->ranks, t->resumes, "other options (--data)");
     if (code == EXIT_DONE && t->resumes)
         code = parse_recorded(argc, argv, t, &before);
     if (code == EXIT_DONE)

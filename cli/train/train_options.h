@@ -37,8 +37,8 @@ typedef struct train {
 extern const struct argp train_argp;
 extern const choice train_task_choices[];
 
-// Reads the command line into t->options, which have their defaults. Mistakes end the program;
-// returns an exit code.
+// Reads the command line into t->options, which have their defaults; all ranks call this, and only
+// rank 0 reads files. Mistakes end the program; returns an exit code.
 int train_parse(int argc, char **argv, train *t);
 
 // Sets what the task, --init, --example and --preset stand for, once they are known.

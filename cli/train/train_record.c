@@ -4,6 +4,7 @@
 #include "train_record.h"
 #include "messages.h"
 #include "outputs.h"
+#include "ranks.h"
 #include "whole_file.h"
 
 #include <errno.h>
@@ -46,10 +47,10 @@ static bool unescape(char *line)
 }
 
 // Splits the bytes into arguments at t->argv + 1 and counts them. False if the format is wrong.
-static bool take_lines(train *t, size_t size)
+static bool take_lines(train *t)
 {
-    char *line = t->record, *end = t->record + size;
-    if (memchr(line, 0, size) || (size && end[-1] != '\n'))
+    char *line = t->record, *end = line + strlen(line);
+    if (end > line && end[-1] != '\n')
         return false;
     for (char *next; line < end; line = next) {
         char *stop = strchr(line, '\n');
@@ -72,7 +73,13 @@ static size_t count_lines(const char *bytes)
     return count;
 }
 
-static int take_record(train *t, const char *path, size_t size, int argc, char **argv)
+static int refuse_record(const char *path)
+{
+    complain("%s: expected one argument per line; remove it and give all options", path);
+    return EXIT_INPUT;
+}
+
+static int take_record(train *t, const char *path, int argc, char **argv)
 {
     t->argv = calloc(count_lines(t->record) + (size_t)argc + 1, sizeof *t->argv);
     if (!t->argv) {
@@ -81,10 +88,8 @@ static int take_record(train *t, const char *path, size_t size, int argc, char *
     }
     t->argv[0] = argv[0];
     t->argc = 1;
-    if (!take_lines(t, size)) {
-        complain("%s: expected one argument per line; remove it and give all options", path);
-        return EXIT_INPUT;
-    }
+    if (!take_lines(t))
+        return refuse_record(path);
     for (int i = 1; i < argc; i++)
         t->argv[t->argc++] = argv[i];
     return EXIT_DONE;
@@ -94,13 +99,20 @@ int train_record_load(train *t, int argc, char **argv)
 {
     size_t size = 0;
     char *path = join_path(t->options.directory, TRAIN_RECORD_NAME);
+    char *text = NULL;
     t->argv = NULL; // the caller's until now
-    if (!path)
-        return EXIT_MEMORY;
-    int code = whole_file_read(NULL, path, RECORD_BYTES_MAX, &t->record, &size);
+    int code = path ? EXIT_DONE : EXIT_MEMORY;
+    if (code == EXIT_DONE && t->ranks.rank == 0)
+        code = whole_file_read(NULL, path, RECORD_BYTES_MAX, &text, &size);
+    if (code == EXIT_DONE && text && memchr(text, 0, size))
+        code = refuse_record(path);
+    code = ranks_agree(&t->ranks, code);
     if (code == EXIT_DONE)
-        code = take_record(t, path, size, argc, argv);
+        t->record = ranks_broadcast_text(&t->ranks, text);
+    if (code == EXIT_DONE)
+        code = take_record(t, path, argc, argv);
     free(path);
+    free(text);
     return code;
 }
 

@@ -17,7 +17,8 @@
 bool train_record_exists(const char *directory);
 
 // Inserts the recorded arguments between argv[0] and the others, which take precedence: into
-// t->argc and t->argv, freed by train_record_free(). Returns an exit code after reporting an error.
+// t->argc and t->argv, freed by train_record_free(). All ranks call this, rank 0 reads the file.
+// Returns an exit code after reporting an error.
 int train_record_load(train *t, int argc, char **argv);
 void train_record_free(train *t); // all zeros is fine
 

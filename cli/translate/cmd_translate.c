@@ -4,6 +4,7 @@
 #include "messages.h"
 #include "model_path.h"
 #include "progress.h"
+#include "ranks.h"
 #include "translate.h"
 
 #include <multihead/io.h>
@@ -247,11 +248,13 @@ static int run_translate(int argc, char **argv)
                                  .options = mh_view_options_default()}};
     t.attention.options.width = 0; // the terminal's
     ranks_silence();
-    int code = parse_arguments(&translate_argp, argc, argv, &t);
+    int code = ranks_open(&t.ranks);
+    if (code != EXIT_DONE)
+        return code;
+    code = parse_arguments(&translate_argp, argc, argv, &t);
     if (code == EXIT_DONE)
         code = translate_open_model(&t);
-    if (code == EXIT_DONE)
-        code = ranks_open(&t.ranks);
+    code = ranks_agree(&t.ranks, code);
     if (code == EXIT_DONE && t.ranks.ranks > 1)
         code = translate_with_ranks(&t);
     else if (code == EXIT_DONE)

@@ -164,7 +164,7 @@ int translate_texts(translate *t, const mh_text *texts, size_t count);
 
 // ---- several processes --------------------------------------------------------------------------
 
-// Whether the ranks' models and levels are the same; an exit code.
+// Whether the ranks' levels, models and options are the same; an exit code.
 int translate_compare(const translate *t);
 
 // The leader's: the same as translate_texts() for 1 text or more, shared with the others.

@@ -3,6 +3,7 @@
 // of a layer. "2:3" alone is of cross-attention, which 'multihead look' shows first. See
 // translate.h.
 #include "messages.h"
+#include "ranks.h"
 #include "translate.h"
 
 #include <stdlib.h>
@@ -65,7 +66,7 @@ void heads_add(struct argp_state *state, head_list *list, const char *name)
     const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
     if (!names) {
         complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
+        ranks_exit(EXIT_MEMORY);
     }
     list->names = names;
     list->names[list->count++] = name;

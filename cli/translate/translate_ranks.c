@@ -24,40 +24,16 @@ typedef struct report {
     char message[252];
 } report;
 
-// An error of the transport, which the others may not have: all end.
-static void must(const translate *t, mh_status status)
-{
-    if (status) {
-        ranks_speak();
-        complain("rank %zu: a message to or from another rank failed", t->ranks.rank);
-        ranks_abort(&t->ranks, EXIT_FAILED);
-    }
-}
+static void must(const translate *t, mh_status status) { ranks_must(&t->ranks, status); }
 
 static void *must_have(const translate *t, void *memory)
 {
-    if (!memory) {
-        ranks_speak();
-        complain("rank %zu: out of memory", t->ranks.rank);
-        ranks_abort(&t->ranks, EXIT_MEMORY);
-    }
-    return memory;
+    return ranks_must_have(&t->ranks, memory);
 }
 
 static size_t count_of(const translate *t, size_t count, size_t rank)
 {
     return count / t->ranks.ranks + (rank < count % t->ranks.ranks);
-}
-
-int translate_compare(const translate *t)
-{
-    const mh_parameters *parameters = mh_translator_parameters(t->translator);
-    int code = ranks_compare_levels(&t->ranks, t->context);
-    if (code == EXIT_DONE && parameters && parameters->values)
-        code = ranks_compare(&t->ranks,
-                             ranks_hash(0, parameters->values, parameters->floats * sizeof(float)),
-                             "another model");
-    return code;
 }
 
 // ---- sending lines ------------------------------------------------------------------------------

@@ -55,7 +55,21 @@ void mh_gradient_tree_end(mh_gradient_tree *tree);
 // Sums all nodes: afterwards there is one, the tree's sum if grain 0 and the last one are in it.
 void mh_gradient_tree_sum(mh_gradient_tree *tree);
 
-// The nodes that grains first to end - 1 add up to; returns their number. Sums are NULL.
-size_t mh_tree_nodes_of(size_t first, size_t end, mh_tree_node nodes[MH_TREE_NODES_MOST]);
+// Merges the last nodes until `count` are left, after mh_gradient_tree_begin() of the last grain:
+// what mh_gradient_tree_sum() does is right for nodes that are last of all.
+void mh_gradient_tree_fold(mh_gradient_tree *tree, size_t count);
+
+// The nodes that grains first to end - 1 of `grains` add up to; returns their number. Sums are
+// NULL. Nodes that are added up from the right at the end of all, as 12-13 and 14 of 15 grains, are
+// one.
+size_t mh_tree_nodes_of(size_t first, size_t end, size_t grains,
+                        mh_tree_node nodes[MH_TREE_NODES_MOST]);
+
+// Cuts grains among ranks: rank r gets grains first[r] to first[r + 1] - 1. What a rank sends is
+// its nodes, so that it should have few: borders are multiples of large powers of two, where that
+// lets no rank have more than 1/16 more grains than even shares have.
+//
+//     15 grains, 2 ranks    0-7 | 8-11 12-13 14     1 node each; 0-6 has 3
+void mh_tree_cut(size_t grains, size_t ranks, size_t *first);
 
 #endif

@@ -7,15 +7,18 @@
 //     stripe     0           1           2
 //     rank       0   1   2   0   1   2   0   1   2
 //
-// It sends each owner that slice of its nodes, adds up all nodes of its own slices in the order of
-// the tree, and updates them with the moments of these slices alone; then all get all parameters.
-// With one node per rank, which is so for a power of two of them, a rank sends and receives
-// 2 (ranks - 1) / ranks of the parameters' bytes, the least there can be.
+// It sends each owner that slice of its nodes (a reduce-scatter), adds up all nodes of its own
+// slices in the order of the tree, and updates them with the moments of these slices alone; then
+// all get all parameters (an all-gather). With one node per rank, which is so if the grains are a
+// power of two per rank, or up to that many fewer of the last rank, a rank sends 2 (ranks - 1) /
+// ranks of the parameters' bytes, the least there can be. Other numbers of grains have more nodes
+// per rank, about two (mh_tree_cut).
 //
-// The backward pass finishes layers from the last to the first. In the last grain of a rank, the
-// sums of a stripe are final as soon as its layers are, and are sent while earlier layers are
-// computed; as each stripe has slices of all ranks, all send and receive at the same time. Messages
-// advance between the tasks of the computation (mh_context_set_poll).
+// A node that is finished before the last grain of a rank is sent then. The backward pass finishes
+// layers from the last to the first. In the last grain, the sums of a stripe are final as soon as
+// its layers are, and are sent while earlier layers are computed; as each stripe has slices of all
+// ranks, all send and receive at the same time. Messages advance between the tasks of the
+// computation (mh_context_set_poll).
 #include "train/run_ranks.h"
 
 #include "base/clock.h"
@@ -55,7 +58,7 @@ mh_status mh_run_divide(mh_run *run)
     run->slice = (mh_gradient_tree){.context = run->context,
                                     .floats = mh_run_slice_offset(run, last) +
                                               mh_run_slice(run, last, run->ranks.rank).count};
-    return reserve_transfers(run, 2 * run->stripes * (R - 1)); // of mh_run_gather
+    return reserve_transfers(run, 2 * run->stripes * (R - 1)); // of mh_run_all_gather
 }
 
 mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank)
@@ -69,19 +72,12 @@ mh_slice mh_run_slice(const mh_run *run, size_t stripe, size_t rank)
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static mh_status lost(mh_run *run, mh_status status)
-{
-    return status ? mh_fail(run->context, status,
-                            "rank %zu: a message to or from another rank failed", run->ranks.rank)
-                  : MH_OK;
-}
-
 static mh_status start_to_send(mh_run *run, size_t to, const float *values, size_t count)
 {
     const mh_communicator *c = &run->ranks;
     mh_exchange *x = &run->exchange;
     mh_transfer *transfer = &x->transfers[x->count];
-    MH_TRY(lost(run, c->send(c->user, to, values, count * sizeof *values, transfer)));
+    MH_TRY(mh_run_lost(run, c->send(c->user, to, values, count * sizeof *values, transfer)));
     x->count++;
     run->bytes_sent += count * sizeof *values;
     return MH_OK;
@@ -92,7 +88,7 @@ static mh_status start_to_receive(mh_run *run, size_t from, float *values, size_
     const mh_communicator *c = &run->ranks;
     mh_exchange *x = &run->exchange;
     mh_transfer *transfer = &x->transfers[x->count];
-    MH_TRY(lost(run, c->receive(c->user, from, values, count * sizeof *values, transfer)));
+    MH_TRY(mh_run_lost(run, c->receive(c->user, from, values, count * sizeof *values, transfer)));
     x->count++;
     return MH_OK;
 }
@@ -122,7 +118,7 @@ static mh_status wait_for_transfers(mh_run *run)
     mh_exchange *x = &run->exchange;
     const mh_status status = mh_transfers_wait(&run->ranks, x->transfers, x->count);
     x->count = 0;
-    return lost(run, x->status ? x->status : status);
+    return mh_run_lost(run, x->status ? x->status : status);
 }
 
 // ---- gradients ----------------------------------------------------------------------------------
@@ -142,7 +138,7 @@ static size_t stripe_in_order(const mh_run *run, size_t i)
 
 static size_t nodes_of_rank(const mh_run *run, size_t rank, mh_tree_node *nodes)
 {
-    return mh_tree_nodes_of(mh_run_first_grain(run, rank), mh_run_first_grain(run, rank + 1),
+    return mh_tree_nodes_of(run->first_grains[rank], run->first_grains[rank + 1], run->grains.count,
                             nodes);
 }
 
@@ -165,59 +161,94 @@ static mh_status take_nodes(mh_run *run)
     return MH_OK;
 }
 
-static mh_status receive_stripe(mh_run *run, size_t stripe)
+static mh_status receive_slice(mh_run *run, size_t from, const mh_tree_node *node, size_t stripe)
 {
-    mh_tree_node ignored[MH_TREE_NODES_MOST];
     const mh_slice slice = mh_run_slice(run, stripe, run->ranks.rank);
-    const mh_tree_node *node = run->exchange.nodes;
-    for (size_t r = 0; r < run->ranks.ranks && slice.count; r++)
-        for (size_t n = nodes_of_rank(run, r, ignored); n > 0; n--, node++)
-            if (r != run->ranks.rank)
-                MH_TRY(start_to_receive(run, r, node->sum + mh_run_slice_offset(run, stripe),
-                                        slice.count));
+    return slice.count ? start_to_receive(run, from, node->sum + mh_run_slice_offset(run, stripe),
+                                          slice.count)
+                       : MH_OK;
+}
+
+// What a rank sends, in its order: whole nodes, then the last one by stripes.
+static mh_status receive_nodes(mh_run *run, size_t from, const mh_tree_node *nodes, size_t count)
+{
+    for (size_t k = 0; k < count; k++)
+        for (size_t i = 0; i < run->stripes; i++)
+            MH_TRY(
+                receive_slice(run, from, &nodes[k], k + 1 < count ? i : stripe_in_order(run, i)));
     return MH_OK;
 }
 
 // From the next rank on, so that not all send to rank 0 first.
-static mh_status send_stripe(mh_run *run, size_t stripe, mh_status status)
+static mh_status send_stripe(mh_run *run, const float *sum, size_t stripe)
 {
     const size_t R = run->ranks.ranks, rank = run->ranks.rank;
-    mh_tree_node own[MH_TREE_NODES_MOST];
-    const size_t count = nodes_of_rank(run, rank, own);
     for (size_t i = 1; i < R; i++) {
         const mh_slice slice = mh_run_slice(run, stripe, (rank + i) % R);
-        for (size_t k = 0; k < count && slice.count; k++) {
-            const float *sum = status ? run->arrays.parameters : run->gradients.nodes[k].sum;
+        if (slice.count)
             MH_TRY(start_to_send(run, (rank + i) % R, sum + slice.first, slice.count));
-        }
     }
     return MH_OK;
 }
 
-mh_status mh_run_reduce_prepare(mh_run *run)
+static mh_status send_node(mh_run *run, const float *sum)
+{
+    mh_status status = MH_OK;
+    for (size_t s = 0; s < run->stripes && !status; s++)
+        status = send_stripe(run, sum, s);
+    run->exchange.sent_nodes++;
+    return status;
+}
+
+mh_status mh_run_reduce_scatter_prepare(mh_run *run)
 {
     const size_t R = run->ranks.ranks;
     mh_tree_node own[MH_TREE_NODES_MOST];
     mh_exchange *x = &run->exchange;
+    mh_tree_cut(run->grains.count, R, run->first_grains);
     mh_gradient_tree_clear(&run->gradients);
     mh_gradient_tree_clear(&run->slice);
-    x->count = x->node_count = x->sent = 0;
+    x->count = x->node_count = x->sent_nodes = x->sent = 0;
+    x->own_nodes = nodes_of_rank(run, run->ranks.rank, own);
     x->status = MH_OK;
     if (R == 1)
         return MH_OK;
     MH_TRY(take_nodes(run));
-    const size_t sends = (R - 1) * nodes_of_rank(run, run->ranks.rank, own);
-    return reserve_transfers(run, run->stripes * (x->node_count + sends));
+    return reserve_transfers(run, run->stripes * (x->node_count + (R - 1) * x->own_nodes));
 }
 
-mh_status mh_run_reduce_begin(mh_run *run)
+mh_status mh_run_reduce_scatter_begin(mh_run *run)
 {
-    for (size_t i = 0; i < run->stripes && run->ranks.ranks > 1; i++)
-        MH_TRY(receive_stripe(run, stripe_in_order(run, i)));
+    mh_tree_node ignored[MH_TREE_NODES_MOST];
+    const mh_tree_node *node = run->exchange.nodes;
+    for (size_t r = 0; r < run->ranks.ranks && run->ranks.ranks > 1; r++) {
+        const size_t count = nodes_of_rank(run, r, ignored);
+        if (r != run->ranks.rank)
+            MH_TRY(receive_nodes(run, r, node, count));
+        node += count;
+    }
     return MH_OK;
 }
 
-void mh_run_reduce_ready(void *user, size_t first)
+static bool is_last_grain(const mh_run *run, size_t grain)
+{
+    return grain + 1 == run->first_grains[run->ranks.rank + 1];
+}
+
+float *mh_run_reduce_scatter_take(mh_run *run, size_t grain)
+{
+    mh_gradient_tree *tree = &run->gradients;
+    float *gradients = mh_gradient_tree_take(tree);
+    if (!gradients)
+        return NULL;
+    mh_gradient_tree_begin(tree, (mh_tree_node){0, grain, gradients});
+    if (is_last_grain(run, grain))
+        mh_gradient_tree_fold(tree, run->exchange.own_nodes);
+    run->exchange.unjoined = run->layered;
+    return gradients;
+}
+
+void mh_run_reduce_scatter_ready(void *user, size_t first)
 {
     mh_run *run = user;
     mh_exchange *x = &run->exchange;
@@ -228,18 +259,53 @@ void mh_run_reduce_ready(void *user, size_t first)
         const size_t stripe = stripe_in_order(run, x->sent);
         if (stripe * run->stripe * MH_SEGMENT < first)
             break;
-        x->status = send_stripe(run, stripe, MH_OK);
+        x->status = send_stripe(run, run->gradients.nodes[x->own_nodes - 1].sum, stripe);
     }
     run->bytes_early += run->bytes_sent - before;
 }
 
-mh_status mh_run_reduce_exchange(mh_run *run, mh_status status)
+// Sends a node that is finished before the last grain.
+static void send_finished(mh_run *run, size_t grain)
+{
+    mh_exchange *x = &run->exchange;
+    const mh_tree_node *node = &run->gradients.nodes[x->sent_nodes];
+    const uint64_t before = run->bytes_sent;
+    mh_tree_node own[MH_TREE_NODES_MOST];
+    nodes_of_rank(run, run->ranks.rank, own);
+    const mh_tree_node *whole = &own[x->sent_nodes];
+    if (x->status || x->sent_nodes + 1 >= x->own_nodes ||
+        (whole->index + 1) << whole->level != grain + 1)
+        return;
+    x->status = send_node(run, node->sum);
+    run->bytes_early += run->bytes_sent - before;
+}
+
+void mh_run_reduce_scatter_add(mh_run *run, size_t grain)
+{
+    mh_gradient_tree *tree = &run->gradients;
+    mh_gradient_tree_join(tree, 0, run->exchange.unjoined);
+    mh_gradient_tree_join(tree, run->layered, tree->floats);
+    mh_gradient_tree_end(tree);
+    if (run->ranks.ranks > 1 && !is_last_grain(run, grain))
+        send_finished(run, grain);
+}
+
+// The array that a node is sent from; after an error another one, as the sum is not there.
+static const float *sum_to_send(const mh_run *run, size_t node, mh_status status)
+{
+    return status ? run->arrays.parameters : run->gradients.nodes[node].sum;
+}
+
+mh_status mh_run_reduce_scatter_exchange(mh_run *run, mh_status status)
 {
     mh_exchange *x = &run->exchange;
     if (run->ranks.ranks == 1)
         return MH_OK;
-    for (; x->sent < run->stripes && !x->status; x->sent++)
-        x->status = send_stripe(run, stripe_in_order(run, x->sent), status);
+    while (x->sent_nodes + 1 < x->own_nodes && !x->status)
+        x->status = send_node(run, sum_to_send(run, x->sent_nodes, status));
+    for (; x->sent < run->stripes && x->own_nodes > 0 && !x->status; x->sent++)
+        x->status = send_stripe(run, sum_to_send(run, x->own_nodes - 1, status),
+                                stripe_in_order(run, x->sent));
     return x->status ? x->status : wait_for_transfers(run);
 }
 
@@ -258,7 +324,7 @@ static void copy_own_nodes(mh_run *run)
         }
 }
 
-void mh_run_reduce_end(mh_run *run, const float **gradients)
+void mh_run_reduce_scatter_end(mh_run *run, const float **gradients)
 {
     mh_exchange *x = &run->exchange;
     mh_gradient_tree *sums = run->ranks.ranks == 1 ? &run->gradients : &run->slice;
@@ -274,7 +340,7 @@ void mh_run_reduce_end(mh_run *run, const float **gradients)
 
 // ---- arrays -------------------------------------------------------------------------------------
 
-mh_status mh_run_spread_begin(mh_run *run, float *array)
+mh_status mh_run_all_gather_begin(mh_run *run, float *array)
 {
     for (size_t s = 0; s < run->stripes; s++)
         for (size_t r = 0; r < run->ranks.ranks; r++) {
@@ -285,7 +351,7 @@ mh_status mh_run_spread_begin(mh_run *run, float *array)
     return MH_OK;
 }
 
-mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe)
+mh_status mh_run_all_gather_send(mh_run *run, const float *array, size_t stripe)
 {
     const size_t R = run->ranks.ranks, rank = run->ranks.rank;
     const mh_slice slice = mh_run_slice(run, stripe, rank);
@@ -294,16 +360,16 @@ mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe)
     return MH_OK;
 }
 
-mh_status mh_run_spread_end(mh_run *run) { return wait_for_transfers(run); }
+mh_status mh_run_all_gather_end(mh_run *run) { return wait_for_transfers(run); }
 
-mh_status mh_run_gather(mh_run *run, float *array)
+mh_status mh_run_all_gather(mh_run *run, float *array)
 {
     const uint64_t sent = run->bytes_sent; // counts updates alone
-    MH_TRY(mh_run_spread_begin(run, array));
+    MH_TRY(mh_run_all_gather_begin(run, array));
     for (size_t s = 0; s < run->stripes; s++)
-        MH_TRY(mh_run_spread(run, array, s));
+        MH_TRY(mh_run_all_gather_send(run, array, s));
     run->bytes_sent = sent;
-    return mh_run_spread_end(run);
+    return mh_run_all_gather_end(run);
 }
 
 void mh_run_exchange_free(mh_run *run)

@@ -68,8 +68,9 @@ typedef struct mh_exchange {
     mh_status status;    // of what was done while layers were computed
     mh_tree_node *nodes; // (node_count): of all ranks, for the own slices
     size_t node_count, nodes_capacity;
-    size_t sent;     // stripes
-    size_t unjoined; // gradients of layers from this float on are final in the tree
+    size_t own_nodes, sent_nodes; // of this rank, but for the last one sent as a whole
+    size_t sent;                  // stripes of the last one
+    size_t unjoined;              // gradients of layers from this float on are final in the tree
 } mh_exchange;
 
 struct mh_run {
@@ -97,9 +98,10 @@ struct mh_run {
     mh_gradient_tree gradients; // of this rank's grains
 
     mh_communicator ranks;
-    bool agreed;       // that the run ends, by all ranks
-    size_t *starts;    // (ranks + 1), scratch
-    int32_t *statuses; // (ranks), scratch
+    bool agreed;          // that the run ends, by all ranks
+    size_t *first_grains; // (ranks + 1)
+    size_t *starts;       // (ranks + 1), scratch
+    int32_t *statuses;    // (ranks), scratch
     size_t stripe,
         stripes;     // segments of a stripe of parameters (run_gradients.c), and their number
     double *norms;   // of all segments of parameters, by rank

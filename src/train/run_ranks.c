@@ -13,7 +13,7 @@ enum { MESSAGE = 480 };
 static size_t table_bytes(const mh_run *run)
 {
     const size_t R = run->ranks.ranks;
-    return (R + 1) * sizeof(size_t) + R * sizeof(int32_t);
+    return 2 * (R + 1) * sizeof(size_t) + R * sizeof(int32_t);
 }
 
 mh_status mh_run_tables_create(mh_run *run)
@@ -21,7 +21,8 @@ mh_status mh_run_tables_create(mh_run *run)
     run->starts = mh_alloc(run->context, table_bytes(run));
     if (!run->starts)
         return MH_ERROR_MEMORY;
-    run->statuses = (int32_t *)(run->starts + run->ranks.ranks + 1);
+    run->first_grains = run->starts + run->ranks.ranks + 1;
+    run->statuses = (int32_t *)(run->first_grains + run->ranks.ranks + 1);
     return MH_OK;
 }
 
@@ -32,19 +33,26 @@ void mh_run_tables_free(mh_run *run)
         mh_free(run->context, run->starts, table_bytes(run));
 }
 
+// ---- messages -----------------------------------------------------------------------------------
+
+mh_status mh_run_lost(mh_run *run, mh_status status)
+{
+    return status ? mh_fail(run->context, status,
+                            "rank %zu: a message to or from another rank failed", run->ranks.rank)
+                  : MH_OK;
+}
+
+mh_status mh_run_broadcast(mh_run *run, void *data, size_t bytes)
+{
+    return mh_run_lost(run, mh_communicator_broadcast(&run->ranks, data, bytes));
+}
+
 // ---- steps --------------------------------------------------------------------------------------
 
 typedef struct announcement {
     int32_t step, status;
     char message[MESSAGE];
 } announcement;
-
-static mh_status lost(mh_run *run, mh_status status)
-{
-    return status ? mh_fail(run->context, status,
-                            "rank %zu: a message to or from another rank failed", run->ranks.rank)
-                  : MH_OK;
-}
 
 // All have the announcement of the rank that it is of.
 static mh_status follow(mh_run *run, const announcement *a)
@@ -65,7 +73,7 @@ mh_status mh_run_next(mh_run *run, mh_run_step *step, mh_status status)
     if (run->ranks.ranks == 1)
         return status;
     describe(run, status, &a);
-    MH_TRY(lost(run, mh_communicator_broadcast(&run->ranks, &a, sizeof a)));
+    MH_TRY(mh_run_broadcast(run, &a, sizeof a));
     *step = (mh_run_step)a.step;
     return follow(run, &a);
 }
@@ -78,7 +86,7 @@ mh_status mh_run_agree(mh_run *run, mh_status status)
     for (size_t r = 0; r <= R; r++)
         run->starts[r] = r * sizeof *run->statuses;
     run->statuses[run->ranks.rank] = (int32_t)status;
-    MH_TRY(lost(run, mh_communicator_gather(&run->ranks, run->statuses, run->starts)));
+    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->statuses, run->starts)));
     size_t first = 0;
     while (first < R && !run->statuses[first])
         first++;
@@ -89,6 +97,6 @@ mh_status mh_run_agree(mh_run *run, mh_status status)
     announcement a = {0};
     if (first == run->ranks.rank)
         describe(run, status, &a);
-    MH_TRY(lost(run, mh_communicator_gather(&run->ranks, &a, run->starts)));
+    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, &a, run->starts)));
     return follow(run, &a);
 }

@@ -26,8 +26,11 @@ static inline bool mh_run_leads(const mh_run *run) { return run->ranks.rank == 0
 mh_status mh_run_tables_create(mh_run *run);
 void mh_run_tables_free(mh_run *run);
 
+// The status of a message, with a message about it if it failed.
+mh_status mh_run_lost(mh_run *run, mh_status status);
+
 // Sends the leader's bytes to all ranks.
-mh_status mh_run_pass(mh_run *run, void *data, size_t bytes);
+mh_status mh_run_broadcast(mh_run *run, void *data, size_t bytes);
 
 // Shares the leader's prepared run with the others, or its `status`. Returns the same on all ranks.
 mh_status mh_run_share(mh_run *run, mh_status status);
@@ -63,34 +66,37 @@ static inline size_t mh_run_slice_offset(const mh_run *run, size_t stripe)
     return stripe * (run->stripe / run->ranks.ranks) * MH_SEGMENT;
 }
 
-// The gradients of all ranks become the sum of their tree. Prepare takes memory; when all have it,
-// begin, before the grains; exchange what has not been sent after them, even if one has failed with
-// `status`, as the others wait for it; then *gradients are the own slices of the sum.
-mh_status mh_run_reduce_prepare(mh_run *run);
-mh_status mh_run_reduce_begin(mh_run *run);
-mh_status mh_run_reduce_exchange(mh_run *run, mh_status status);
-void mh_run_reduce_end(mh_run *run, const float **gradients);
+// The gradients of all ranks become the sum of their tree. Prepare divides the grains and takes
+// memory; when all have it, begin, before the grains; exchange what has not been sent after them,
+// even if one has failed with `status`, as the others wait for it; then *gradients are the own
+// slices of the sum.
+mh_status mh_run_reduce_scatter_prepare(mh_run *run);
+mh_status mh_run_reduce_scatter_begin(mh_run *run);
+mh_status mh_run_reduce_scatter_exchange(mh_run *run, mh_status status);
+void mh_run_reduce_scatter_end(mh_run *run, const float **gradients);
 
-// For the last grain: sends what is final (mh_gradients_ready_fn).
-void mh_run_reduce_ready(void *run, size_t first);
+// For each grain of this rank, in order: an array for its gradients, NULL if out of memory; for the
+// last one, during its backward pass, sends what is final (mh_gradients_ready_fn); and after it.
+float *mh_run_reduce_scatter_take(mh_run *run, size_t grain);
+void mh_run_reduce_scatter_ready(void *run, size_t first);
+void mh_run_reduce_scatter_add(mh_run *run, size_t grain);
 
 // Every rank gets all elements of an array of `arrays.floats`, of which each has its slices; and
 // the same stripe by stripe.
-mh_status mh_run_gather(mh_run *run, float *array);
-mh_status mh_run_spread_begin(mh_run *run, float *array);
-mh_status mh_run_spread(mh_run *run, const float *array, size_t stripe);
-mh_status mh_run_spread_end(mh_run *run);
+mh_status mh_run_all_gather(mh_run *run, float *array);
+mh_status mh_run_all_gather_begin(mh_run *run, float *array);
+mh_status mh_run_all_gather_send(mh_run *run, const float *array, size_t stripe);
+mh_status mh_run_all_gather_end(mh_run *run);
 
 // Lets messages advance (mh_context_set_poll).
 void mh_run_poll(void *run);
 
 void mh_run_exchange_free(mh_run *run);
 
-// The grains of a rank.
+// The grains of a rank, after mh_run_reduce_scatter_prepare().
 static inline size_t mh_run_first_grain(const mh_run *run, size_t rank)
 {
-    return run->grains.count / run->ranks.ranks * rank +
-           run->grains.count % run->ranks.ranks * rank / run->ranks.ranks;
+    return run->first_grains[rank];
 }
 
 #endif

@@ -19,14 +19,6 @@ typedef struct shared_head {
     mh_progress progress;
 } shared_head;
 
-mh_status mh_run_pass(mh_run *run, void *data, size_t bytes)
-{
-    const mh_status status = mh_communicator_broadcast(&run->ranks, data, bytes);
-    return status ? mh_fail(run->context, status, "rank %zu: the run cannot be sent or received",
-                            run->ranks.rank)
-                  : MH_OK;
-}
-
 // ---- what is sent -------------------------------------------------------------------------------
 
 static mh_status share_dataset(mh_run *run, size_t count, mh_dataset *e)
@@ -34,12 +26,12 @@ static mh_status share_dataset(mh_run *run, size_t count, mh_dataset *e)
     const bool leads = mh_run_leads(run);
     MH_TRY(mh_run_agree_memory(run, leads || mh_grow(run->context, &e->starts, &e->starts_capacity,
                                                      2 * count + 1, sizeof *e->starts)));
-    MH_TRY(mh_run_pass(run, e->starts, (2 * count + 1) * sizeof *e->starts));
+    MH_TRY(mh_run_broadcast(run, e->starts, (2 * count + 1) * sizeof *e->starts));
     const size_t ids = e->starts[2 * count];
     MH_TRY(mh_run_agree_memory(
         run, leads || mh_grow(run->context, &e->ids, &e->ids_capacity, ids, sizeof *e->ids)));
     e->count = count;
-    return mh_run_pass(run, e->ids, ids * sizeof *e->ids);
+    return mh_run_broadcast(run, e->ids, ids * sizeof *e->ids);
 }
 
 // The validation data's ids, and its batches.
@@ -62,7 +54,7 @@ static mh_status share_model(mh_run *run, const shared_head *head, const mh_mapp
     char *bytes = leads ? (char *)file->data : mh_alloc(run->context, head->model_bytes);
     mh_status status = mh_run_agree_memory(run, bytes);
     if (!status)
-        status = mh_run_pass(run, bytes, head->model_bytes);
+        status = mh_run_broadcast(run, bytes, head->model_bytes);
     if (leads)
         return status ? status : mh_run_agree(run, MH_OK);
     mh_status created = status ? status : run->task->receive(run, bytes, head->model_bytes);
@@ -75,11 +67,11 @@ static mh_status share_model(mh_run *run, const shared_head *head, const mh_mapp
 static mh_status share_arrays(mh_run *run, const shared_head *head)
 {
     const mh_run_arrays *a = &run->arrays;
-    MH_TRY(mh_run_pass(run, a->parameters, a->floats * sizeof(float)));
+    MH_TRY(mh_run_broadcast(run, a->parameters, a->floats * sizeof(float)));
     if (!head->resumed)
         return MH_OK;
-    MH_TRY(mh_run_pass(run, a->m, a->floats * sizeof(float)));
-    return mh_run_pass(run, a->v, a->floats * sizeof(float));
+    MH_TRY(mh_run_broadcast(run, a->m, a->floats * sizeof(float)));
+    return mh_run_broadcast(run, a->v, a->floats * sizeof(float));
 }
 
 // ---- what must be equal -------------------------------------------------------------------------
@@ -111,7 +103,7 @@ static mh_status check_settings(mh_run *run, const mh_settings *leader)
 static mh_status share_settings(mh_run *run)
 {
     mh_settings leader = run->settings;
-    MH_TRY(mh_run_pass(run, &leader, sizeof leader));
+    MH_TRY(mh_run_broadcast(run, &leader, sizeof leader));
     if (mh_run_leads(run))
         return MH_OK;
     mh_run_collect_settings(run);
@@ -179,7 +171,7 @@ mh_status mh_run_share(mh_run *run, mh_status status)
     if (!status && mh_run_leads(run))
         fill_head(run, model.size, &head);
     if (!status)
-        status = mh_run_pass(run, &head, sizeof head);
+        status = mh_run_broadcast(run, &head, sizeof head);
     if (!status)
         status = mh_run_agree(run, check_program(run, &head));
     if (!status && !mh_run_leads(run))

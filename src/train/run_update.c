@@ -56,22 +56,17 @@ static mh_status take_grains(mh_run *run, size_t *tokens)
 static mh_status add_grain(mh_run *run, const mh_loss_options *options, size_t i, bool last,
                            double *loss)
 {
-    mh_gradient_tree *tree = &run->gradients;
     mh_loss_options o = *options;
     o.step = (uint32_t)(run->progress.grains + i);
-    o.gradients = mh_gradient_tree_take(tree);
+    o.gradients = mh_run_reduce_scatter_take(run, i);
     if (!o.gradients)
         return MH_ERROR_MEMORY;
-    mh_gradient_tree_begin(tree, (mh_tree_node){0, i, o.gradients});
-    run->exchange.unjoined = run->layered;
     if (last && run->ranks.ranks > 1) {
-        o.ready = mh_run_reduce_ready;
+        o.ready = mh_run_reduce_scatter_ready;
         o.ready_user = run;
     }
     MH_TRY(run->task->loss(run, &run->grains.list[i], &o, loss));
-    mh_gradient_tree_join(tree, 0, run->exchange.unjoined);
-    mh_gradient_tree_join(tree, run->layered, tree->floats);
-    mh_gradient_tree_end(tree);
+    mh_run_reduce_scatter_add(run, i);
     return MH_OK;
 }
 
@@ -94,7 +89,7 @@ static mh_status sum_losses(mh_run *run, double *loss)
 {
     for (size_t r = 0; r <= run->ranks.ranks; r++)
         run->starts[r] = mh_run_first_grain(run, r) * sizeof(double);
-    MH_TRY(mh_communicator_gather(&run->ranks, run->losses, run->starts));
+    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->losses, run->starts)));
     *loss = 0;
     for (size_t i = 0; i < run->grains.count; i++)
         *loss += run->losses[i];
@@ -135,7 +130,7 @@ static void place_norms(mh_run *run)
 // The own slices of the sum of all gradients, and the norms of their segments.
 static mh_status measure_gradients(mh_run *run, const float **gradients)
 {
-    mh_run_reduce_end(run, gradients);
+    mh_run_reduce_scatter_end(run, gradients);
     place_norms(run);
     return measure_segments(run, *gradients,
                             run->norms + run->starts[run->ranks.rank] / sizeof *run->norms);
@@ -148,7 +143,7 @@ static mh_status sum_norms(mh_run *run, double *norm)
     const size_t R = run->ranks.ranks;
     double sum = 0;
     place_norms(run);
-    MH_TRY(mh_communicator_gather(&run->ranks, run->norms, run->starts));
+    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->norms, run->starts)));
     for (size_t s = 0; s < run->stripes; s++)
         for (size_t r = 0; r < R; r++)
             for (size_t n = segments_of_slice(run, s, r); n > 0; n--) {
@@ -171,15 +166,15 @@ static mh_status train_step(mh_run *run, const float *gradients, double norm)
     adam.weight_decay = o->weight_decay;
     adam.gradient_scale = o->clip > 0 ? mh_clip_factor(norm, o->clip) : 1;
     const mh_run_arrays *a = &run->arrays;
-    MH_TRY(mh_run_spread_begin(run, a->parameters));
+    MH_TRY(mh_run_all_gather_begin(run, a->parameters));
     for (size_t s = 0; s < run->stripes; s++) {
         const mh_slice slice = mh_run_slice(run, s, run->ranks.rank);
         MH_TRY(mh_adamw_step(run->context, &adam, run->progress.update + 1, slice.count,
                              gradients + mh_run_slice_offset(run, s), a->parameters + slice.first,
                              a->m + slice.first, a->v + slice.first));
-        MH_TRY(mh_run_spread(run, a->parameters, s));
+        MH_TRY(mh_run_all_gather_send(run, a->parameters, s));
     }
-    return mh_run_spread_end(run);
+    return mh_run_all_gather_end(run);
 }
 
 // What an update needs before the ranks compute and exchange messages.
@@ -187,7 +182,7 @@ static mh_status prepare_update(mh_run *run, size_t *tokens)
 {
     MH_TRY(mh_run_plan_epoch(run));
     MH_TRY(take_grains(run, tokens));
-    return mh_run_reduce_prepare(run);
+    return mh_run_reduce_scatter_prepare(run);
 }
 
 static mh_status run_update(mh_run *run)
@@ -197,9 +192,9 @@ static mh_status run_update(mh_run *run)
     size_t tokens = 0;
     const float *gradients;
     MH_TRY(mh_run_agree(run, prepare_update(run, &tokens)));
-    MH_TRY(mh_run_reduce_begin(run));
+    MH_TRY(mh_run_reduce_scatter_begin(run));
     mh_status status = add_gradients(run, tokens);
-    MH_TRY(mh_run_reduce_exchange(run, status));
+    MH_TRY(mh_run_reduce_scatter_exchange(run, status));
     if (!status)
         status = measure_gradients(run, &gradients);
     MH_TRY(mh_run_agree(run, status));

@@ -106,7 +106,7 @@ static mh_status images_begin(mh_run *run)
 static mh_status share_pictures(mh_run *run, mh_pictures *p)
 {
     uint64_t sizes[3] = {p->count, p->side, p->channels};
-    MH_TRY(mh_run_pass(run, sizes, sizeof sizes));
+    MH_TRY(mh_run_broadcast(run, sizes, sizeof sizes));
     const size_t bytes = sizes[0] * sizes[1] * sizes[1] * sizes[2]; // the leader has as many
     p->count = sizes[0];
     p->side = sizes[1];
@@ -115,7 +115,7 @@ static mh_status share_pictures(mh_run *run, mh_pictures *p)
         return MH_OK;
     MH_TRY(mh_run_agree_memory(run, mh_run_leads(run) ||
                                         mh_grow(run->context, &p->pixels, &p->capacity, bytes, 1)));
-    return mh_run_pass(run, p->pixels, bytes);
+    return mh_run_broadcast(run, p->pixels, bytes);
 }
 
 static mh_status images_share(mh_run *run)

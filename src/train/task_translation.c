@@ -173,7 +173,7 @@ static mh_status translation_share(mh_run *run)
 {
     mh_corpus *corpus = &run->valid.corpus;
     uint64_t sizes[2] = {corpus->count, source_bytes(corpus)};
-    MH_TRY(mh_run_pass(run, sizes, sizeof sizes));
+    MH_TRY(mh_run_broadcast(run, sizes, sizeof sizes));
     if (sizes[0] == 0)
         return MH_OK;
     char *bytes = mh_alloc(run->context, sizes[1]);
@@ -181,7 +181,7 @@ static mh_status translation_share(mh_run *run)
         pack_sources(corpus, bytes);
     mh_status status = mh_run_agree_memory(run, bytes);
     if (!status)
-        status = mh_run_pass(run, bytes, sizes[1]);
+        status = mh_run_broadcast(run, bytes, sizes[1]);
     if (!status)
         status =
             mh_run_agree(run, mh_run_leads(run) ? MH_OK : unpack_sources(run, bytes, sizes[0]));

@@ -113,16 +113,21 @@ static mh_status write_checkpoint(mh_run *run, const char *directory)
 // All ranks' moments, for the leader.
 static mh_status gather_moments(mh_run *run)
 {
-    MH_TRY(mh_run_gather(run, run->arrays.m));
-    return mh_run_gather(run, run->arrays.v);
+    MH_TRY(mh_run_all_gather(run, run->arrays.m));
+    return mh_run_all_gather(run, run->arrays.v);
+}
+
+// The leader's step: it gets the moments that the others have.
+static mh_status collect_moments(mh_run *run)
+{
+    mh_run_step step = MH_STEP_GATHER;
+    MH_TRY(mh_run_next(run, &step, MH_OK));
+    return gather_moments(run);
 }
 
 static mh_status save_checkpoint(mh_run *run)
 {
-    mh_run_step step = MH_STEP_GATHER;
-    mh_status status = mh_run_next(run, &step, MH_OK);
-    if (!status)
-        status = gather_moments(run);
+    mh_status status = collect_moments(run);
     if (!status)
         status = mh_run_check_directory(run);
     if (!status)
@@ -132,12 +137,15 @@ static mh_status save_checkpoint(mh_run *run)
     return status;
 }
 
-// Saves a run whose directory was moved to its new path; keeps the error message about it.
+// Saves a run whose directory was moved to its new path; keeps the error message about it, which
+// the other ranks do not know yet.
 static mh_status save_moved(mh_run *run)
 {
     char where[MH_PATH_BYTES];
-    mh_status status = MH_OK;
-    if (mh_directory_where(&run->directory, where))
+    if (!mh_directory_where(&run->directory, where))
+        return mh_run_check_directory(run);
+    mh_status status = collect_moments(run);
+    if (!status)
         status = write_checkpoint(run, where);
     return status ? status : mh_run_check_directory(run);
 }

@@ -76,15 +76,6 @@ for case in $cases; do
     expect "weights of $case (ranks x threads)" "$(hash_of "$tmp/$case")" "$reference"
     expect "losses and scores of $case" "$(log_of "$tmp/$case")" "$(log_of "$tmp/one")"
 done
-if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
-    # shellcheck disable=SC2086
-    mpirun.mpich -n 2 "$multihead" train $options -q --threads 1 -o "$tmp/mpich" ||
-        fail "MPICH: exit code $?"
-    expect "weights of MPICH, 2 ranks" "$(hash_of "$tmp/mpich")" "$reference"
-else
-    echo "skipped: mpi, MPICH: it is not installed"
-fi
-
 cut -f 1 "$tmp/dev.tsv" >"$tmp/lines"
 "$multihead" translate -m "$tmp/one" --json <"$tmp/lines" >"$tmp/translated"
 for ranks in 2 3; do
@@ -134,42 +125,68 @@ for task in images lm labels from-lm $([ "$size" = short ] || echo from-translat
         expect "weights of $task, $ranks ranks" "$(hash_of "$tmp/$task.$ranks")" "$(hash_of "$tmp/$task.1")"
         expect "losses of $task, $ranks ranks" "$(log_of "$tmp/$task.$ranks")" "$(log_of "$tmp/$task.1")"
         case $task in images | lm)
-            early=$(sed -n 's/.* \([0-9]*\) % of it during the backward pass/\1/p' "$tmp/err")
+            early=$(sed -n 's/.* \([0-9]*\) % of it while gradients were computed/\1/p' "$tmp/err")
             [ $ranks -gt 2 ] || [ "${early:-0}" -gt 0 ] ||
-                fail "$task, $ranks ranks: nothing is sent during the backward pass"
+                fail "$task, $ranks ranks: nothing is sent while gradients are computed"
             ;;
         esac
     done
 done
 
+# Ranks without a common file system: rank 0 alone has the data and the run.
+mkdir "$tmp/here" "$tmp/there"
+cp "$tmp/train.tsv" "$tmp/dev.tsv" "$tmp/here"
+cp -r "$tmp/one" "$tmp/here/model"
+printf '#!/bin/sh\ncd "$1" && shift && exec "$@"\n' >"$tmp/at"
+chmod +x "$tmp/at"
+apart() # TRAIN-OPTIONS...
+{
+    "$launcher" -n 1 "$tmp/at" "$tmp/here" "$multihead" train -q --threads 1 "$@" : \
+        -n 1 "$tmp/at" "$tmp/there" "$multihead" train -q --threads 1 "$@"
+}
+# shellcheck disable=SC2086
+set -- --init ./model --data train.tsv --valid dev.tsv $tune --save-freq 3u
+set -- "$@" --warmup 2
+(cd "$tmp/here" && "$multihead" train -q --threads 1 "$@" --after 2u -o one &&
+    "$multihead" train -q --threads 1 --after 5u -o one) || fail "--init: exit code $?"
+apart "$@" --after 2u -o two || fail "without a common file system: exit code $?"
+apart --after 5u -o two || fail "without a common file system, resumed: exit code $?"
+expect "weights without a common file system" "$(hash_of "$tmp/here/two")" "$(hash_of "$tmp/here/one")"
+expect "files on rank 1" "$(ls "$tmp/there")" ""
+
 # ---- killed ---------------------------------------------------------------------------------
 
-# A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes.
+# A random rank is killed at a random moment: all end, and fewer ranks resume to the same bytes and
+# files.
 random() { awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print int(rand() * n) }'; }
-case $size in short) kills=1 ;; usual) kills=4 ;; *) kills=50 ;; esac
-interrupted=0
-for i in $(seq $kills); do
-    directory=$tmp/killed$i
-    run 3 1 "$directory" >/dev/null 2>&1 &
-    started=$!
-    sleep "0.$((3 + $(random 6 "$i")))$(random 10 "$((i + 100))")"
-    [ $((i % 2)) -eq 0 ] || sleep "$(random 3 "$((i + 300))")"
-    victim=$(pgrep -f -- "-o $directory\$" | xargs -r ps -o pid=,comm= -p |
-        awk '$2 == "multihead" { print $1 }' | sed -n "$((1 + $(random 3 "$((i + 200))")))p")
-    if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
-        interrupted=$((interrupted + 1))
-    fi
-    for _ in $(seq 100); do
-        pgrep -f -- "-o $directory\$" >/dev/null || break
-        sleep 0.1
+processes_of() { pgrep -f -- "-o $1\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }'; }
+kill_runs() # COUNT
+{
+    interrupted=0
+    for i in $(seq "$1"); do
+        directory=$tmp/killed$i
+        run 3 1 "$directory" >/dev/null 2>&1 &
+        started=$!
+        sleep "0.$((3 + $(random 6 "$i")))$(random 10 "$((i + 100))")"
+        [ $((i % 2)) -eq 0 ] || sleep "$(random 3 "$((i + 300))")"
+        victim=$(processes_of "$directory" | sed -n "$((1 + $(random 3 "$((i + 200))")))p")
+        if [ -n "$victim" ] && kill -9 "$victim" 2>/dev/null; then
+            interrupted=$((interrupted + 1))
+        fi
+        for _ in $(seq 100); do
+            pgrep -f -- "-o $directory\$" >/dev/null || break
+            sleep 0.1
+        done
+        pgrep -f -- "-o $directory\$" >/dev/null && fail "$launcher, kill $i: processes are left after 10 s"
+        wait $started
+        run $((1 + i % 2)) 1 "$directory" || fail "$launcher, kill $i: resuming: exit code $?"
+        expect "$launcher: weights after kill $i" "$(hash_of "$directory")" "$reference"
+        expect "$launcher: files after kill $i" "$(ls -A "$directory" | xargs)" "$(ls -A "$tmp/one" | xargs)"
+        rm -rf "$directory"
     done
-    pgrep -f -- "-o $directory\$" >/dev/null && fail "kill $i: processes are left after 10 s"
-    wait $started
-    run $((1 + i % 2)) 1 "$directory" || fail "kill $i: resuming: exit code $?"
-    expect "weights after kill $i" "$(hash_of "$directory")" "$reference"
-    rm -rf "$directory"
-done
-echo "mpi: $kills runs were started to be killed, $interrupted had not ended before"
+    echo "mpi: $1 runs of $launcher were started to be killed, $interrupted had not ended before"
+}
+case $size in short) kill_runs 1 ;; usual) kill_runs 4 ;; *) kill_runs 50 ;; esac
 
 # ---- stopped --------------------------------------------------------------------------------
 
@@ -181,7 +198,7 @@ stop() # DIRECTORY: of a run in the background, $!
         grep -qs update "$1/log.jsonl" && break
         sleep 0.02
     done
-    pgrep -f -- "-o $1\$" | xargs -r ps -o pid=,comm= -p | awk '$2 == "multihead" { print $1 }' | xargs -r kill
+    processes_of "$1" | xargs -r kill
 }
 if [ "$size" != short ]; then
     directory=$tmp/stopped
@@ -213,14 +230,31 @@ fi
 
 # ---- faults ---------------------------------------------------------------------------------
 
+# A rank whose exit code is recorded, also when the launcher ends it.
+rank=$tmp/rank
+cat >"$rank" <<EOF
+#!/bin/sh
+trap : TERM
+"\$@"
+code=\$?
+echo \$code >>"$tmp/codes"
+exit \$code
+EOF
+chmod +x "$rank"
+ranks_of() { printf '%s\n' "$@" | awk '{ if (last == "-n") n += $1; last = $1 } END { print n }'; }
 wanted=1
+killed=0 # 1: by the launcher, perhaps before the code is recorded; else no rank is
 ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $wanted everywhere
 {
     what=$1 pattern=$2
     shift 2
-    "$launcher" "$@" >"$tmp/out" 2>&1
+    rm -f "$tmp/codes"
+    OMPI_MCA_orte_abort_on_non_zero_status=$killed "$launcher" "$@" >"$tmp/out" 2>&1
     code=$?
-    expect "$what: exit code" "$code" $wanted
+    # Open MPI has it only if it may end the others, MPICH that of a rank it has killed
+    [ $killed = 0 ] || [ "$launcher" = mpirun.mpich ] || expect "$what: exit code" $code $wanted
+    expect "$what: exit codes of the ranks" "$(sort -u "$tmp/codes" | xargs)" $wanted
+    [ $killed = 1 ] || expect "$what: ranks with an exit code" "$(wc -l <"$tmp/codes")" "$(ranks_of "$@")"
     expect "$what: lines" "$(grep -c '^multihead [a-z]*: ' "$tmp/out")" 1
     grep -q "^multihead [a-z]*: .*$pattern" "$tmp/out" || {
         fail "$what: no line with '$pattern'"
@@ -229,51 +263,95 @@ ends() # WHAT PATTERN LAUNCHER-ARGUMENTS...: one line from one rank, exit code $
 }
 # shellcheck disable=SC2086
 if [ "$size" != short ]; then
-    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     ends "another level" "instruction-set level" -n 1 "$@" : -n 1 env MH_ISA=scalar "$@"
     ends "other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    ends "a level that a rank lacks" "rank 1: .*MH_ISA" -n 1 "$@" : -n 1 env MH_ISA=none "$@"
+    ends "--data on one rank only" "rank 1 has other options (--data)" -n 1 "$@" : \
+        -n 1 "$rank" "$multihead" train -q --threads 1 -o "$tmp/fault"
+    ends "another --init" "rank 1 has another --init" \
+        -n 1 "$rank" "$multihead" train --data "$tmp/train.tsv" $tune --init "$tmp/one" -o "$tmp/fault" : \
+        -n 1 "$rank" "$multihead" train --data "$tmp/train.tsv" $tune --init "$tmp/none" -o "$tmp/fault"
+    wanted=2
+    ends "a mistake on the command line of rank 1" "rank 1: --seed: found 'x'" -n 1 "$@" : -n 1 "$@" --seed x
+    ends "a mistake on all command lines" "--seed: found 'x'" -n 2 "$@" --seed x
+    wanted=1
     mkdir "$tmp/damaged"
     cp "$tmp/one"/* "$tmp/damaged"
     head -c 1000 "$tmp/one/checkpoint.safetensors" >"$tmp/damaged/checkpoint.safetensors"
     wanted=3
-    ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$multihead" train -q --threads 1 -o "$tmp/damaged"
+    ends "a damaged checkpoint" "checkpoint.safetensors" -n 2 "$rank" "$multihead" train -q --threads 1 -o "$tmp/damaged"
     wanted=1
     # One rank after the other has no memory: large allocations only, as MPI has its own small ones.
     cc -shared -fPIC -D_GNU_SOURCE -O1 -o "$tmp/fail.so" "$here/../faults/fail_calls.c" -ldl
     wanted=4
-    for rank in 0 1; do
+    for failing in 0 1; do
         for n in 1 2 3 4 5 6 8 10 12 15 18 22 27 33 40 50; do
             rm -rf "$tmp/failed" "$tmp/memory"
             set -- "$multihead" train $options -q --threads 1 -o "$tmp/memory"
             preload="env LD_PRELOAD=$tmp/fail.so MH_FAIL_KIND=memory MH_FAIL_AT=$n MH_FAIL_LEAST=1000000 MH_FAIL_LOG=$tmp/failed"
-            [ $rank = 0 ] && set -- -n 1 $preload "$@" : -n 1 "$@" || set -- -n 1 "$@" : -n 1 $preload "$@"
-            "$launcher" "$@" >"$tmp/out" 2>&1
-            code=$?
+            rm -f "$tmp/codes"
+            if [ $failing = 0 ]; then
+                set -- -n 1 "$rank" $preload "$@" : -n 1 "$rank" "$@"
+            else
+                set -- -n 1 "$rank" "$@" : -n 1 "$rank" $preload "$@"
+            fi
+            OMPI_MCA_orte_abort_on_non_zero_status=0 "$launcher" "$@" >"$tmp/out" 2>&1
             [ -e "$tmp/failed" ] || break
-            [ $code -ne 0 ] || continue # done with less memory
-            expect "no memory, rank $rank, large allocation $n: exit code" $code $wanted
-            expect "no memory, rank $rank, large allocation $n: lines" "$(grep -c '^multihead train: .*out of memory' "$tmp/out")" 1
+            codes=$(xargs <"$tmp/codes")
+            [ "$codes" != "0 0" ] || continue # done with less memory
+            expect "no memory, rank $failing, large allocation $n: exit codes" "$codes" "$wanted $wanted"
+            expect "no memory, rank $failing, large allocation $n: lines" "$(grep -c '^multihead train: .*out of memory' "$tmp/out")" 1
         done
-        expect "no memory, rank $rank: several allocations failed, then none" "$([ "$n" -gt 5 ] && [ "$n" -lt 50 ] && echo yes)" yes
+        expect "no memory, rank $failing: several allocations failed, then none" "$([ "$n" -gt 5 ] && [ "$n" -lt 50 ] && echo yes)" yes
     done
     wanted=1
-    set -- "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
     mkdir "$tmp/build"
     cp "$multihead" "$build"/libmultihead-mpi.so.0 "$tmp/build"
     echo >>"$tmp/build/multihead"
-    ends "another program" "another build" -n 1 "$@" : -n 1 "$tmp/build/multihead" train $options \
+    ends "another program" "another build" -n 1 "$@" : -n 1 "$rank" "$tmp/build/multihead" train $options \
         -q --threads 1 -o "$tmp/fault"
-    ends "another model" "another model" -n 1 "$multihead" translate -m "$tmp/one" bonjour : \
-        -n 1 "$multihead" translate -m "$model" bonjour
+    ends "another model" "another model" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$model" bonjour
+    published=$here/../goldens/translations/marian
+    cp -rL "$published" "$tmp/published"
+    chmod -R u+w "$tmp/published"
+    printf '\001' | dd of="$tmp/published/model.safetensors" conv=notrunc bs=1 status=none \
+        seek=$(($(wc -c <"$published/model.safetensors") - 1))
+    ends "other published weights" "another model" -n 1 "$rank" "$multihead" translate -m "$published" "w41 w7" : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/published" "w41 w7"
+    mkdir "$tmp/retokenized"
+    cp "$tmp/one"/* "$tmp/retokenized"
+    echo >>"$tmp/retokenized/tokenizer.json"
+    ends "another tokenizer" "another model" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/retokenized" bonjour
+    for option in "--beam 2" "--json" "--scores" "--dtype f32" "--alignment hard" "--disable-head cross.0.0" \
+        "--length-penalty 2" "--show-attention"; do
+        ends "another $option" "rank 1 has other options" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+            -n 1 "$rank" "$multihead" translate -m "$tmp/one" $option bonjour
+    done
+    ends "no model on rank 1" "rank 1: -m $tmp/none" -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/none" bonjour
+    wanted=3
+    ends "no model" "-m $tmp/none/" -n 2 "$rank" "$multihead" translate -m "$tmp/none/" bonjour
+    wanted=1
     mkdir "$tmp/alone"
     cp "$multihead" "$tmp/alone"
     if [ ! -e "$("$multihead" --version >/dev/null; dirname "$multihead")/../lib/libmultihead-mpi.so.0" ]; then
-        ends "no library" "there is no libmultihead-mpi" -n 2 "$tmp/alone/multihead" translate bonjour
+        set -- "$rank" "$multihead" translate -m "$tmp/one" bonjour
+        killed=1
+        ends "no library" "rank 0 finds no libmultihead-mpi" -n 2 "$rank" "$tmp/alone/multihead" translate bonjour
+        ends "no library on rank 0" "rank 0 finds no libmultihead-mpi" \
+            -n 1 "$rank" "$tmp/alone/multihead" translate bonjour : -n 1 "$@"
+        ends "no library on ranks 1 and 2" "rank 1 finds no libmultihead-mpi" \
+            -n 1 "$@" : -n 2 "$rank" "$tmp/alone/multihead" translate bonjour
+        killed=0
     fi
     mkdir "$tmp/small"
     if mount -t tmpfs -o size=2500k tmpfs "$tmp/small" 2>/dev/null; then
         mounted=$tmp/small
-        ends "a full disk" "No space left" -n 2 "$multihead" train $options -q --threads 1 \
+        ends "a full disk" "No space left" -n 2 "$rank" "$multihead" train $options -q --threads 1 \
             -o "$tmp/small/run"
         umount "$mounted" && mounted=
     else
@@ -281,5 +359,37 @@ if [ "$size" != short ]; then
     fi
 fi
 
-[ $failed -eq 0 ] && echo "mpi: $checks checks passed ($("$launcher" --version | head -n 1))"
+# ---- MPICH ----------------------------------------------------------------------------------
+
+version=$("$launcher" --version | head -n 1)
+if command -v mpirun.mpich >/dev/null && [ -e "$build/mpich/libmultihead-mpi.so" ]; then
+    launcher=mpirun.mpich
+    version="$version; MPICH"
+    run 2 1 "$tmp/mpich" || fail "MPICH: exit code $?"
+    expect "weights of MPICH, 2 ranks" "$(hash_of "$tmp/mpich")" "$reference"
+    case $size in short) ;; usual) kill_runs 2 ;; *) kill_runs 10 ;; esac
+else
+    echo "skipped: mpi, MPICH: it is not installed"
+fi
+# shellcheck disable=SC2086
+if [ "$size" != short ] && [ "$launcher" = mpirun.mpich ]; then
+    set -- "$rank" "$multihead" train $options -q --threads 1 -o "$tmp/fault"
+    wanted=1
+    ends "MPICH: other options" "all ranks need the same options" -n 1 "$@" : -n 1 "$@" --seed 2
+    ends "MPICH: a level that a rank lacks" "rank 1: .*MH_ISA" -n 1 "$@" : -n 1 env MH_ISA=none "$@"
+    ends "MPICH: no model on rank 1" "rank 1: -m $tmp/none" \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/none" bonjour
+    wanted=2
+    ends "MPICH: a mistake on the command line of rank 1" "rank 1: --seed: found 'x'" -n 1 "$@" : -n 1 "$@" --seed x
+    wanted=3
+    ends "MPICH: a damaged checkpoint" "checkpoint.safetensors" -n 2 "$rank" "$multihead" train -q --threads 1 \
+        -o "$tmp/damaged"
+    wanted=1 killed=1
+    [ ! -e "$tmp/alone" ] || ends "MPICH: no library on rank 1" "rank 1 finds no libmultihead-mpi" \
+        -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
+        -n 1 "$rank" "$tmp/alone/multihead" translate bonjour
+fi
+
+[ $failed -eq 0 ] && echo "mpi: $checks checks passed ($version)"
 [ $failed -eq 0 ]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Training on several ranks, one of which is out of memory at one allocation after the other: all
 // ranks return that error, whichever message they would have waited for, and the directory then
-// goes on to the bytes of one process. Ranks are threads.
+// goes on to the bytes of one process. So does one that is moved while ranks train. Ranks are
+// threads.
 #include "support.h"
 #include "task_support.h"
 #include "thread_ranks.h"
@@ -124,9 +125,82 @@ static void test_texts(void **state)
     fail_ranks(TASK_LABELS);
 }
 
+// ---- a directory that is moved ------------------------------------------------------------------
+
+typedef struct moving {
+    const mh_train_options *options;
+    char to[128];
+    mh_status statuses[THREAD_RANKS_MOST];
+} moving;
+
+// After the first save.
+static bool move_directory(void *user, const mh_train_event *event)
+{
+    moving *m = user;
+    if (event->kind == MH_TRAIN_SAVED)
+        rename(m->options->directory, m->to);
+    return true;
+}
+
+static void train_moved_rank(const mh_communicator *communicator, void *user)
+{
+    moving *m = user;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = *m->options;
+    mh_train_result result = mh_train_result_default();
+    o.communicator = communicator;
+    o.event = move_directory;
+    o.user = m;
+    m->statuses[communicator->rank] = mh_train(context, &o, &result);
+    assert_non_null(strstr(mh_error_message(context), "was moved to"));
+    assert_true(result.agreed == (communicator->ranks > 1));
+    mh_context_free(context);
+}
+
+// The mean of snapshots, the model and the checkpoint are what notices it; the new directory is
+// saved, and one process goes on there.
+static void move_runs(size_t average, bool validates)
+{
+    char whole[128], directory[128];
+    mh_translator_config model;
+    mh_train_options o = task_options(&place, TASK_TRANSLATION, &model);
+    mh_train_result result = mh_train_result_default();
+    mh_context *context = test_context(NULL, 1);
+    o.after = (mh_duration){6, MH_UPDATES};
+    o.save_every = (mh_duration){2, MH_UPDATES};
+    o.valid_every = (mh_duration){validates ? 4 : 100, MH_UPDATES};
+    o.average = average;
+    o.directory = task_path(&place, whole, "unmoved-%zu-%d", average, validates);
+    test_ok(context, mh_train(context, &o, &result));
+    for (size_t ranks = 1; ranks <= RANKS; ranks++) {
+        moving m = {.options = &o};
+        task_path(&place, m.to, "moved-%zu-%zu-%d", ranks, average, validates);
+        o.directory = task_path(&place, directory, "moves-%zu-%zu-%d", ranks, average, validates);
+        thread_ranks_run(ranks, train_moved_rank, &m, NULL);
+        for (size_t r = 0; r < ranks; r++)
+            assert_int_equal(m.statuses[r], MH_ERROR_FILE);
+        o.directory = m.to;
+        test_ok(context, mh_train(context, &o, &result));
+        assert_true(result.resumed);
+        if (!task_runs_equal(m.to, whole))
+            fail_msg("%zu ranks, mean of %zu: other bytes after the directory was moved", ranks,
+                     average);
+    }
+    mh_context_free(context);
+}
+
+static void test_moved(void **state)
+{
+    (void)state;
+    move_runs(2, true);
+    move_runs(1, true);
+    move_runs(1, false);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_moved),
         cmocka_unit_test(test_translation),
         cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_texts),

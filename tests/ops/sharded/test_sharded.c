@@ -3,8 +3,9 @@
 // options, forward and backward; it sends what explain says; and where one rank cannot go on, all
 // say so.
 //
-// $MH_TEST_CASES option sets at the best level, each with one number of ranks, order and scheme in
-// turn, or with every number of ranks and both schemes if $MH_TEST_ALL_RANKS is set.
+// $MH_TEST_CASES option sets at the best level, a tenth of them at the others, each with one number
+// of ranks, order and scheme in turn, or with every number of ranks and both schemes if
+// $MH_TEST_ALL_RANKS is set.
 #include "sharded_case.h"
 
 enum { MOST_RANKS = SHARDED_RANKS_MOST };
@@ -40,13 +41,14 @@ static void check_case(mh_context *context, uint64_t seed, size_t turn, size_t w
 static void test_bits_of_one_process(void **state)
 {
     (void)state;
+    const size_t cases = test_cases(200);
     size_t levels = 0;
     while (test_level(levels))
         levels++;
     for (size_t level = 0; level < levels; level++) {
         const bool best = level + 1 == levels;
         mh_context *context = test_context(test_level(level), 2);
-        for (size_t n = 0; n < test_cases(best ? 200 : 16); n++)
+        for (size_t n = 0; n < (best ? cases : (cases + 9) / 10); n++)
             check_case(context, test_seed() + n, n, best ? 200000000 : 24000000);
         mh_context_free(context);
     }
