@@ -65,6 +65,10 @@ static void portable_maps(void **state)
     REFUSED("hello", MH_ERROR_UNSUPPORTED,
             "file: found an unknown kind of file, expected a picture");
     REFUSED("GIF89a....", MH_ERROR_UNSUPPORTED, "found a file of type GIF");
+    REFUSED("RIFF....WEBPVP8 ", MH_ERROR_UNSUPPORTED, "found a file of type WebP");
+    REFUSED("RIFF....WAVEfmt ", MH_ERROR_UNSUPPORTED, "found a file of type WAV");
+    REFUSED("RIFF....AVI ", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
+    REFUSED("RIFF....WE", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
     REFUSED("P1 1 1 1", MH_ERROR_UNSUPPORTED, "found a P1 file, expected P2, P3, P5 or P6");
     REFUSED("P6 ", MH_ERROR_FORMAT, "byte 3: the file ends, expected the width");
     REFUSED("P6 x", MH_ERROR_FORMAT, "byte 3: found no digit, expected the width");
