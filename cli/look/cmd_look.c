@@ -515,7 +515,7 @@ static int run_look(int argc, char **argv)
         .options = mh_view_options_default(),
         .files = {[FILE_PAGE] = {.option = "--page"}, [FILE_TRACE] = {.option = "--trace-out"}}};
     l.options.width = 0; // the terminal's
-    l.arguments.pictures = true;
+    l.arguments.pictures = l.arguments.sounds = true;
     int code = parse_arguments(&look_argp, argc, argv, &l);
     if (code == EXIT_DONE)
         code = text_arguments_open(&l.arguments);

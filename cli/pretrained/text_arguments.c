@@ -146,6 +146,13 @@ int text_arguments_open(text_arguments *t)
     int code =
         open_model(&t->common, t->model_name, &t->loading, &t->directory, &t->context, &t->model);
     const mh_model *text = code == EXIT_DONE ? mh_model_text_tower(t->model) : NULL;
+    if (code == EXIT_DONE && !t->sounds &&
+        (mh_model_describe(t->model)->abilities & MH_CAN_TRANSCRIBE)) {
+        complain("%s: this model (%s) reads sound; 'multihead transcribe' and 'multihead look' "
+                 "take sound files",
+                 t->directory, mh_model_describe(t->model)->family);
+        return EXIT_INPUT;
+    }
     if (code == EXIT_DONE && t->pictures && mh_model_describe(t->model)->image_size && !text)
         return EXIT_DONE;
     if (code == EXIT_DONE && !mh_model_tokenizer(text && t->pictures ? text : t->model)) {

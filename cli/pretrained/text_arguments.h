@@ -24,6 +24,7 @@ typedef struct text_arguments {
     bool json;
     bool truncate;
     bool pictures; // the command takes models that read pictures, too, without a tokenizer
+    bool sounds;   // and models that read sound
     bool no_model; // the command checks by itself whether -m is there
 
     char *directory; // from text_arguments_open() on

@@ -75,6 +75,12 @@ run multihead look -m speaks --layer 2 talk.wav
 run multihead look -m speaks --target "" talk.wav
 run multihead look -m speaks missing.wav
 
+# Commands for texts and pictures say what reads sound.
+multihead info -m speaks | grep can
+for command in embed heads fill generate classify; do run multihead $command -m speaks talk.wav; done
+run multihead embed -m speaks --pooling none "a text"
+run multihead heads -m speaks --ablate "a text"
+
 # Errors
 run multihead transcribe -m speaks
 run multihead transcribe -m speaks --channels 2 talk.wav

@@ -145,6 +145,13 @@ static void refuses_what_it_cannot_do(void **state)
     mh_transcription *result;
     float samples[400] = {0};
     const mh_audio audio = {400, 16000, samples};
+    const mh_text text = {"a text", 6};
+    mh_model_texts *texts;
+    test_ok(context, mh_model_load(context, MH_GOLDENS "/models/whisper", NULL, &model));
+    assert_int_equal(mh_model_describe(model)->abilities, MH_CAN_TRANSCRIBE);
+    test_refused(context, mh_model_encode(context, model, true, &text, 1, &texts),
+                 MH_ERROR_UNSUPPORTED, "reads sound, not texts");
+    mh_model_free(model);
     test_ok(context, mh_model_load(context, MH_GOLDENS "/models/bert-mlm", NULL, &model));
     test_refused(context, mh_transcribe(context, model, NULL, &audio, &result),
                  MH_ERROR_UNSUPPORTED, "does not transcribe");
