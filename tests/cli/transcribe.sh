@@ -63,6 +63,17 @@ multihead transcribe -m repeats $scalar --json talk.wav | grep -o '"temperature"
 multihead transcribe -m repeats $scalar --json --no-fallback talk.wav | grep -o '"temperature": [0-9.]*'
 run multihead transcribe -m hums $scalar talk.wav
 
+# Languages: detected or given, translated; characters are words where there are no spaces
+for name in french japanese; do mkdir $name && make_whisper $name $name; done
+told() { sed 's/.*"language": \("[a-z]*"\).*"text": \("[^"]*"\), "tokens": \[\([0-9]*\),.*/\1 \2 \3/'; }
+multihead transcribe -m french $scalar --json talk.wav | told
+multihead transcribe -m french $scalar --json --language fr talk.wav | told
+multihead transcribe -m french $scalar --json --language German talk.wav | told
+multihead transcribe -m french $scalar --json --task translate talk.wav | told
+run multihead transcribe -m french --language yue talk.wav
+multihead transcribe -m japanese $scalar --word-times talk.wav | sed 's/^\[[^]]*\]/[...]/'
+multihead transcribe -m japanese $scalar --word-times --language en talk.wav | sed 's/^\[[^]]*\]/[...]/'
+
 # Attention over time
 run multihead look -m speaks $scalar --layer 1 --head 0 --width 60 --target "the cat" long.wav
 run multihead look -m speaks $scalar --page page.html --trace-out trace.safetensors talk.wav
