@@ -25,6 +25,8 @@ multihead transcribe -m speaks $scalar --format json talk.wav | sed 's/"compress
 multihead transcribe -m speaks --json --word-times talk.wav | check_json input language duration segments
 multihead transcribe -m speaks $scalar --word-times talk.wav | sed 's/^\[[^]]*\]/[...]/'
 multihead transcribe -m speaks $scalar --word-times --format srt talk.wav | sed 's/^00:.* --> .*/.../' | head -8
+mkdir marks && make_whisper marks marks
+for format in text srt vtt tsv; do multihead transcribe -m marks $scalar --format $format talk.wav | tr '\t' '|'; done
 run multihead transcribe -m speaks $scalar --no-timestamps talk.wav
 run multihead transcribe -m speaks $scalar --beam 3 talk.wav
 run multihead transcribe -m speaks $scalar --no-context long.wav
