@@ -275,8 +275,10 @@ static int check_shown(const look *l)
 
 static int check_texts(const look *l)
 {
+    const char *kind = text_arguments_kind(&l->arguments);
     if (l->arguments.count != 1)
-        complain("found %zu texts, expected 1; --pair adds a second one", l->arguments.count);
+        complain("found %zu %s, expected 1%s", l->arguments.count, kind,
+                 strcmp(kind, "texts") == 0 ? "; --pair adds a second one" : "");
     else if (l->target && mh_utf8_valid(l->target, strlen(l->target)) < strlen(l->target))
         complain("--target: the text is not valid UTF-8");
     else if (l->pair && mh_utf8_valid(l->pair, strlen(l->pair)) < strlen(l->pair))

@@ -178,6 +178,25 @@ static int check_given_texts(const text_arguments *t)
     return EXIT_DONE;
 }
 
+const char *text_arguments_kind(const text_arguments *t)
+{
+    const mh_model_info *info = mh_model_describe(t->model);
+    if (t->sounds && (info->abilities & MH_CAN_TRANSCRIBE))
+        return "sound files";
+    if (!t->pictures || !info->image_size)
+        return "texts";
+    return mh_model_text_tower(t->model) ? "pictures or texts" : "pictures";
+}
+
+// Files are given by their names.
+static void note_standard_input(const text_arguments *t)
+{
+    const char *kind = text_arguments_kind(t);
+    const bool texts = strcmp(kind, "texts") == 0;
+    note("%s%s are read from standard input, one per line; Ctrl-D ends them",
+         texts ? "" : "names of ", kind);
+}
+
 int text_arguments_read(text_arguments *t)
 {
     if (t->count > 0) {
@@ -186,7 +205,7 @@ int text_arguments_read(text_arguments *t)
     }
     const char *path = t->input_path ? t->input_path : "-";
     if (strcmp(path, "-") == 0 && isatty(STDIN_FILENO))
-        note("texts are read from standard input, one per line; Ctrl-D ends them");
+        note_standard_input(t);
     int code = lines_read(path, &t->lines);
     if (t->lines.count)
         t->lines.items[0] = skip_byte_order_mark(t->lines.items[0]);

@@ -49,6 +49,10 @@ int text_arguments_open(text_arguments *t); // the model
 int text_arguments_read(text_arguments *t); // the texts, which are valid UTF-8
 void text_arguments_close(text_arguments *t);
 
+// What the command's model reads, after text_arguments_open(): "texts", "pictures", "pictures or
+// texts" (CLIP), or "sound files".
+const char *text_arguments_kind(const text_arguments *t);
+
 // Prints the context's message and returns the exit code; a text that is too long is bad input.
 int complain_texts(const text_arguments *t, mh_status status);
 

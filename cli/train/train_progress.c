@@ -146,9 +146,11 @@ static void show_begin(const mh_train_event *e)
     static const char *const examples[] = {"pair", "picture", "sequence", "text"};
     static const char *const kinds[] = {"tokens in the vocabulary", "labels",
                                         "tokens in the vocabulary", "labels"};
-    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.2f M parameters, %s", e->pairs,
+    const bool small = e->parameters < 1000000;
+    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.*f %s parameters, %s", e->pairs,
          examples[e->task], e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
-         kinds[e->task], (double)e->parameters / 1e6, e->precision);
+         kinds[e->task], small ? 1 : 2, (double)e->parameters / (small ? 1e3 : 1e6),
+         small ? "thousand" : "M", e->precision);
     if (e->held_out)
         note("--valid is missing: %zu %ss of the data are held out for validation, by --hold-out",
              e->held_out, examples[e->task]);

@@ -64,6 +64,7 @@ run multihead look -m speaks sample.wav
 multihead transcribe -m repeats $scalar --json talk.wav | grep -o '"temperature": [0-9.]*'
 multihead transcribe -m repeats $scalar --json --no-fallback talk.wav | grep -o '"temperature": [0-9.]*'
 run multihead transcribe -m hums $scalar talk.wav
+run multihead transcribe -m hums $scalar -q talk.wav
 
 # Languages: detected or given, translated; characters are words where there are no spaces
 for name in french japanese; do mkdir $name && make_whisper $name $name; done
@@ -87,12 +88,20 @@ run multihead look -m speaks --kind encoder talk.wav
 run multihead look -m speaks --layer 2 talk.wav
 run multihead look -m speaks --target "" talk.wav
 run multihead look -m speaks missing.wav
+run multihead look -m speaks
+run multihead look -m speaks talk.wav long.wav
 
 # Commands for texts and pictures say what reads sound.
 multihead info -m speaks | grep can
 for command in embed heads fill generate classify; do run multihead $command -m speaks talk.wav; done
 run multihead embed -m speaks --pooling none "a text"
+run multihead translate -m speaks "a text"
 run multihead heads -m speaks --ablate "a text"
+
+# Options of OpenAI's program
+mkdir subtitles
+run multihead transcribe -m speaks $scalar --output_format srt --output_dir subtitles --word_timestamps talk.wav
+grep -c -- "-->" subtitles/talk.srt
 
 # Errors
 run multihead transcribe -m speaks
