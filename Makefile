@@ -21,7 +21,7 @@
 #   make compare-python        ... PyTorch and transformers through Python; OPTIONS=--quick
 #   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
 #   make compare-vision        ... ONNX Runtime, OpenVINO and transformers running a ViT; OPTIONS=--quick
-#   make compare-speech        ... faster-whisper running Whisper tiny.en; OPTIONS="--ranks gpt2.tiktoken"
+#   make compare-speech        ... faster-whisper and whisper.cpp running Whisper; OPTIONS="--ranks gpt2.tiktoken"
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
 #   make prove-minilm          embeddings of all-MiniLM-L6-v2 against sentence-transformers, on 1,000 texts

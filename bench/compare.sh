@@ -27,7 +27,7 @@ models | vision)
 speech)
     script=compare_$1.py
     venv=$here/venv-speech
-    packages="transformers tiktoken ctranslate2 faster-whisper"
+    packages="transformers tiktoken ctranslate2 faster-whisper pywhispercpp"
     shift
     ;;
 generation | marian)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measures transcription by Whisper: multihead and faster-whisper, f32 and int8.
+"""Measures transcription by Whisper: multihead, faster-whisper, f32 and int8, and whisper.cpp, f16.
 
 From samples to text, greedy, without fallback and timestamps: tiny.en on a recording of ten seconds,
 and on the same three times in one window of 30 seconds; and the base size with random weights, whose
@@ -21,6 +21,7 @@ import numpy as np
 import compare_rates
 import multihead_ctypes as mh
 import speech_peers
+import whisper_cpp_peer
 from compare_rates import OURS
 from compare_run import cpu_model, say, thread_counts
 from compare_timing import FULL, QUICK, interleave, time_calls
@@ -28,7 +29,7 @@ from multihead_model_ctypes import Model
 
 ROOT = Path(__file__).resolve().parent.parent
 UNIT = "seconds of sound"
-INT8 = "faster-whisper int8"
+INT8, CPP = "faster-whisper int8", whisper_cpp_peer.NAME
 RATE = 16000
 CASES = {"tiny.en, 10 s": ("tiny.en", 1), "tiny.en, 30 s": ("tiny.en", 3),
          "base, 10 s": ("base", 1)}  # the model, how often the recording is repeated
@@ -46,12 +47,14 @@ def read_wav(path):
 
 def measure(library, quick, models, samples, case, threads):
     """A row: milliseconds, ratios and differing tokens of a case."""
-    folder, converted = models[CASES[case][0]]
+    folder, converted, ggml = models[CASES[case][0]]
     samples = np.tile(samples, CASES[case][1])
     with library.context(threads) as context:
         calls = {(OURS, None): Model(context, folder).transcriber(samples, RATE)}
         calls.update({(name, None): speech_peers.make_call(converted, name, samples, threads)
                       for name in speech_peers.COMPUTE})
+        if ggml:
+            calls[CPP, None] = whisper_cpp_peer.make_call(ggml, samples, threads)
         texts = {key: [t for t in run() if t < TEXT_END] for key, run in calls.items()}
         first = {key: time_calls(run) for key, run in calls.items()}
         best = interleave(calls, first, QUICK if quick else FULL)
@@ -59,20 +62,22 @@ def measure(library, quick, models, samples, case, threads):
     errors = {key: sum(a != b for a, b in zip(text, ours)) + abs(len(text) - len(ours))
               for key, text in texts.items()}
     return compare_rates.make_row("speech", case, len(samples) / RATE, threads, best, errors, 0,
-                                  [INT8])
+                                  [INT8, CPP])
 
 
 def prepare(arguments, folder):
-    """Of each model the directory for us, and the one for faster-whisper."""
+    """Of each model the directory for us, the one for faster-whisper, and whisper.cpp's file or
+    None: from random weights it writes another number of tokens."""
     weights = arguments.model / "tiny.en.pt"
     ours = folder / "ours"
     ours.mkdir()
     (ours / weights.name).symlink_to(weights.resolve())
     shutil.copy(arguments.ranks, ours)
     (folder / "base").mkdir()
-    base = speech_peers.convert(None, arguments.ranks, folder / "base")
-    return {"tiny.en": (ours, speech_peers.convert(weights, arguments.ranks, folder)),
-            "base": (folder / "base" / "hf", base)}
+    return {"tiny.en": (ours, speech_peers.convert(weights, arguments.ranks, folder),
+                        speech_peers.convert_for_cpp(weights, arguments.ranks, folder / "ggml.bin")),
+            "base": (folder / "base" / "hf",
+                     speech_peers.convert(None, arguments.ranks, folder / "base"), None)}
 
 
 def parse_arguments():

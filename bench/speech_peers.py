@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Peers of bench/compare_speech.py: faster-whisper, f32 and int8, with the weights of OpenAI's file.
+"""Peers of bench/compare_speech.py: faster-whisper, f32 and int8, and whisper.cpp, with the weights of
+OpenAI's file.
 
 OpenAI's tiny.en.pt becomes a Hugging Face folder, and CTranslate2's converter makes its own of that.
+whisper.cpp gets a file that whisper_cpp_peer.py writes.
 """
 
 import re
@@ -10,6 +12,7 @@ import ctranslate2
 import faster_whisper
 import torch
 import transformers
+import whisper_cpp_peer
 from transformers.convert_slow_tokenizer import TikTokenConverter
 
 COMPUTE = {"faster-whisper": "float32", "faster-whisper int8": "int8"}
@@ -33,10 +36,15 @@ def rename(name):
     return "model." + name
 
 
+def read_openai(file):
+    """Sizes and tensors."""
+    read = torch.load(file, map_location="cpu", weights_only=True)
+    return read["dims"], read["model_state_dict"]
+
+
 def save_hugging_face(file, folder):
     """Weights and configuration of an English model of OpenAI."""
-    read = torch.load(file, map_location="cpu", weights_only=True)
-    dims = read["dims"]
+    dims, tensors = read_openai(file)
     config = transformers.WhisperConfig(
         vocab_size=dims["n_vocab"], num_mel_bins=dims["n_mels"], d_model=dims["n_audio_state"],
         encoder_layers=dims["n_audio_layer"], encoder_attention_heads=dims["n_audio_head"],
@@ -46,7 +54,7 @@ def save_hugging_face(file, folder):
         bos_token_id=50256, eos_token_id=50256, pad_token_id=50256, decoder_start_token_id=50257,
         suppress_tokens=[], begin_suppress_tokens=[220, 50256])
     model = transformers.WhisperForConditionalGeneration(config)
-    weights = {rename(name): tensor.float() for name, tensor in read["model_state_dict"].items()}
+    weights = {rename(name): tensor.float() for name, tensor in tensors.items()}
     missing, unknown = model.load_state_dict(weights, strict=False)
     if unknown or set(missing) - {"proj_out.weight"}:
         raise SystemExit(f"compare: tensors {missing} are missing, {unknown} are not known")
@@ -88,6 +96,11 @@ def convert(file, ranks, folder):
     return folder / "ct2"
 
 
+def convert_for_cpp(file, ranks, path):
+    """The file that whisper.cpp loads."""
+    return whisper_cpp_peer.write(*read_openai(file), ranks, path)
+
+
 def make_call(model, name, samples, threads):
     """A call that gives the ids of the text: English, greedy, no fallback, no timestamps."""
     whisper = faster_whisper.WhisperModel(str(model), device="cpu", compute_type=COMPUTE[name],
@@ -104,4 +117,5 @@ def make_call(model, name, samples, threads):
 
 def versions():
     """Whose time it is."""
-    return {"faster-whisper": faster_whisper.__version__, "ctranslate2": ctranslate2.__version__}
+    return {"faster-whisper": faster_whisper.__version__, "ctranslate2": ctranslate2.__version__,
+            "pywhispercpp": whisper_cpp_peer.version()}

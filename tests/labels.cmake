@@ -35,7 +35,7 @@ endfunction()
 # ---- what is tested -----------------------------------------------------------------------
 
 # results equal those that are stored, or another package's
-mh_label(golden check_kernels test_golden test_levels test_modules_torch test_onnx test_onnx_layers
+mh_label(golden check_kernels test_golden test_levels test_modules_torch test_onnx test_onnx_layers test_speech_golden
                 test_torch)
 # equal bits for any number of threads, batch, padding, chunks
 mh_label(bits test_batch_invariance test_bits test_bits_decoding test_decoding_packed test_kv_packed

@@ -276,8 +276,10 @@ static int check_shown(const look *l)
 
 static int check_texts(const look *l)
 {
+    const char *kind = text_arguments_kind(&l->arguments);
     if (l->arguments.count != 1)
-        complain("found %zu texts, expected 1; --pair adds a second one", l->arguments.count);
+        complain("found %zu %s, expected 1%s", l->arguments.count, kind,
+                 strcmp(kind, "texts") == 0 ? "; --pair adds a second one" : "");
     else if (l->target && mh_utf8_valid(l->target, strlen(l->target)) < strlen(l->target))
         complain("--target: the text is not valid UTF-8");
     else if (l->pair && mh_utf8_valid(l->pair, strlen(l->pair)) < strlen(l->pair))
@@ -551,7 +553,7 @@ static int run_look(int argc, char **argv)
         .options = mh_view_options_default(),
         .files = {[FILE_PAGE] = {.option = "--page"}, [FILE_TRACE] = {.option = "--trace-out"}}};
     l.options.width = 0; // the terminal's
-    l.arguments.pictures = true;
+    l.arguments.pictures = l.arguments.sounds = true;
     l.arguments.default_model = "en-fr";
     int code = parse_arguments(&look_argp, argc, argv, &l);
     if (code == EXIT_DONE)

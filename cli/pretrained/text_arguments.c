@@ -150,6 +150,13 @@ int text_arguments_open(text_arguments *t)
     int code =
         open_model(&t->common, t->model_name, &t->loading, &t->directory, &t->context, &t->model);
     const mh_model *text = code == EXIT_DONE ? mh_model_text_tower(t->model) : NULL;
+    if (code == EXIT_DONE && !t->sounds &&
+        (mh_model_describe(t->model)->abilities & MH_CAN_TRANSCRIBE)) {
+        complain("%s: this model (%s) reads sound; 'multihead transcribe' and 'multihead look' "
+                 "take sound files",
+                 t->directory, mh_model_describe(t->model)->family);
+        return EXIT_INPUT;
+    }
     if (code == EXIT_DONE && t->pictures && mh_model_describe(t->model)->image_size && !text)
         return EXIT_DONE;
     if (code == EXIT_DONE && !mh_model_tokenizer(text && t->pictures ? text : t->model)) {
@@ -175,6 +182,25 @@ static int check_given_texts(const text_arguments *t)
     return EXIT_DONE;
 }
 
+const char *text_arguments_kind(const text_arguments *t)
+{
+    const mh_model_info *info = mh_model_describe(t->model);
+    if (t->sounds && (info->abilities & MH_CAN_TRANSCRIBE))
+        return "sound files";
+    if (!t->pictures || !info->image_size)
+        return "texts";
+    return mh_model_text_tower(t->model) ? "pictures or texts" : "pictures";
+}
+
+// Files are given by their names.
+static void note_standard_input(const text_arguments *t)
+{
+    const char *kind = text_arguments_kind(t);
+    const bool texts = strcmp(kind, "texts") == 0;
+    note("%s%s are read from standard input, one per line; Ctrl-D ends them",
+         texts ? "" : "names of ", kind);
+}
+
 int text_arguments_read(text_arguments *t)
 {
     if (t->count > 0) {
@@ -183,7 +209,7 @@ int text_arguments_read(text_arguments *t)
     }
     const char *path = t->input_path ? t->input_path : "-";
     if (strcmp(path, "-") == 0 && isatty(STDIN_FILENO))
-        note("texts are read from standard input, one per line; Ctrl-D ends them");
+        note_standard_input(t);
     int code = lines_read(path, &t->lines);
     if (t->lines.count)
         t->lines.items[0] = skip_byte_order_mark(t->lines.items[0]);

@@ -30,6 +30,7 @@ typedef struct text_arguments {
     bool json;
     bool truncate;
     bool pictures; // the command takes models that read pictures, too, without a tokenizer
+    bool sounds;   // and models that read sound
     bool no_model; // the command checks by itself whether -m is there
 
     char *directory; // from text_arguments_open() on
@@ -53,6 +54,10 @@ text_arguments text_arguments_default(const command *c);
 int text_arguments_open(text_arguments *t); // the model
 int text_arguments_read(text_arguments *t); // the texts, which are valid UTF-8
 void text_arguments_close(text_arguments *t);
+
+// What the command's model reads, after text_arguments_open(): "texts", "pictures", "pictures or
+// texts" (CLIP), or "sound files".
+const char *text_arguments_kind(const text_arguments *t);
 
 // Prints the context's message and returns the exit code; a text that is too long is bad input.
 int complain_texts(const text_arguments *t, mh_status status);

@@ -45,7 +45,7 @@ static void note_no_validation(const train *t)
     if (t->valid_freq)
         note("--valid-freq has no effect: the data are too few to hold any out for validation");
     else if (!unwanted)
-        note("--valid is missing, and the data are too few to hold any out: nothing will tell how "
+        note("no --valid, and the data are too few to hold any out: nothing will tell how "
              "good the model is");
 }
 

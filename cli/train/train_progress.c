@@ -147,16 +147,13 @@ static void show_begin(const mh_train_event *e)
     static const char *const examples[] = {"pair", "picture", "sequence", "text"};
     static const char *const kinds[] = {"tokens in the vocabulary", "labels",
                                         "tokens in the vocabulary", "labels"};
-    char parameters[32];
-    if (e->parameters < 100000)
-        snprintf(parameters, sizeof parameters, "%zu", e->parameters);
-    else
-        snprintf(parameters, sizeof parameters, "%.2f M", (double)e->parameters / 1e6);
-    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %s parameters, %s", e->pairs,
+    const bool small = e->parameters < 1000000;
+    note("%zu %s%s, %zu for validation, %zu skipped; %zu %s, %.*f %s parameters, %s", e->pairs,
          examples[e->task], e->pairs == 1 ? "" : "s", e->valid_pairs, e->left_out, e->vocabulary,
-         kinds[e->task], parameters, e->precision);
+         kinds[e->task], small ? 1 : 2, (double)e->parameters / (small ? 1e3 : 1e6),
+         small ? "thousand" : "M", e->precision);
     if (e->held_out)
-        note("--valid is missing: %zu %s%s of the data %s held out for validation, by --hold-out",
+        note("no --valid: %zu %s%s of the data %s held out for validation (--hold-out)",
              e->held_out, examples[e->task], e->held_out == 1 ? "" : "s",
              e->held_out == 1 ? "is" : "are");
     if (data_are_few(e))

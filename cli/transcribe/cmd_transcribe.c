@@ -92,6 +92,8 @@ static int transcribe_to(transcribe *t, FILE *to)
         print_transcript_json(t, to, result);
     else
         begin_printing(&printer); // of a sound without windows
+    if (!status && mh_transcription_count(result) == 0)
+        note("%s: no speech found", input_name(t->path));
     mh_transcription_free(result);
     return status == MH_ERROR_ARGUMENT || status == MH_ERROR_UNSUPPORTED ? EXIT_USAGE : code;
 }

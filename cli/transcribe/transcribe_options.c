@@ -27,7 +27,8 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Model and sound", 1},
     {"model", 'm', "MODEL", 0,
      "a directory of Whisper as Hugging Face publishes it, or with OpenAI's .pt and .tiktoken "
-     "files; or the name of one in $MULTIHEAD_MODELS, ./models or where models are installed",
+     "files; or the name of one in $MULTIHEAD_MODELS, ./models or where models are installed; or "
+     "ORG/NAME in Hugging Face's cache. Nothing is downloaded",
      0},
     {"raw", KEY_RAW, "RATE", 0,
      "the files have no header: samples of 16 bits, little-endian, RATE per second", 0},
@@ -37,7 +38,7 @@ static const struct argp_option option_table[] = {
     {"task", KEY_TASK, "NAME", 0,
      "transcribe, or translate to English, by multilingual models. Default: transcribe", 0},
     {"language", KEY_LANGUAGE, "NAME", 0,
-     "what is spoken: fr or french. Default: detected in the first 30 seconds", 0},
+     "what is spoken, for instance fr or french. Default: detected in the first 30 seconds", 0},
     {"prompt", KEY_PROMPT, "TEXT", 0, "what came before the sound: names, spellings, style", 0},
     {"beam", KEY_BEAM, "N", 0, "beam search with N hypotheses. Default: 1, greedy", 0},
     {"no-fallback", KEY_NO_FALLBACK, NULL, 0,
@@ -51,11 +52,14 @@ static const struct argp_option option_table[] = {
     {"format", KEY_FORMAT, "NAME", 0,
      "text, srt or vtt (subtitles), tsv (milliseconds), json (one object per file). Default: text",
      0},
+    {"output-format", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"json", KEY_JSON, NULL, 0, "as --format json", 0},
     {"out-dir", KEY_OUT, "DIR", 0,
      "write a file for each sound, talk.srt of talk.wav; default: standard output", 0},
+    {"output-dir", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"word-times", KEY_WORDS, NULL, 0,
      "when each word was said, by cross-attention; in subtitles one word at a time", 0},
+    {"word-timestamps", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0},
     {"no-timestamps", KEY_NO_TIMES, NULL, 0, "one segment per window of 30 seconds", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };

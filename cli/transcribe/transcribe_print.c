@@ -6,17 +6,42 @@
 #include <math.h>
 #include <string.h>
 
+static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 static mh_text trim(mh_text text)
 {
-    while (text.size > 0 && text.bytes[0] == ' ')
+    while (text.size > 0 && is_space(text.bytes[0]))
         text.bytes++, text.size--;
+    while (text.size > 0 && is_space(text.bytes[text.size - 1]))
+        text.size--;
     return text;
 }
 
-static void put_text(FILE *to, mh_text text)
+// Whether bytes from i on are an arrow of several dashes, which separates times in subtitles.
+static bool is_long_arrow(mh_text text, size_t i)
 {
+    size_t end = i;
+    while (end < text.size && text.bytes[end] == '-')
+        end++;
+    return end - i >= 2 && end < text.size && text.bytes[end] == '>';
+}
+
+// On one line. "-->" in subtitles becomes "->", and what begins a tag in VTT is escaped.
+static void put_text(FILE *to, mh_text text, transcript_format format)
+{
+    const bool subtitles = format == FORMAT_SRT || format == FORMAT_VTT;
     text = trim(text);
-    fwrite(text.bytes, 1, text.size, to);
+    for (size_t i = 0; i < text.size; i++) {
+        const char c = text.bytes[i];
+        if (subtitles && is_long_arrow(text, i))
+            continue;
+        if (format == FORMAT_VTT && c == '<')
+            fputs("&lt;", to);
+        else if (format == FORMAT_VTT && c == '&')
+            fputs("&amp;", to);
+        else
+            putc(c >= '\t' && c <= '\r' ? ' ' : c, to);
+    }
 }
 
 static long milliseconds(double seconds) { return lround(seconds * 1000); }
@@ -61,7 +86,7 @@ static void print_span(const transcribe *t, FILE *to, double begin, double end, 
         put_time(to, end, '.', false);
         fputs("] ", to);
     }
-    put_text(to, text);
+    put_text(to, text, t->format);
     fputs(srt || t->format == FORMAT_VTT ? "\n\n" : "\n", to);
 }
 

@@ -71,7 +71,7 @@ MH_API void mh_model_free(mh_model *model); // NULL is allowed
 
 // Abilities, which follow from the tensors that are there.
 enum {
-    MH_CAN_EMBED = 1,       // hidden states; all encoders
+    MH_CAN_EMBED = 1,       // vectors of texts or pictures: all models but those that read sound
     MH_CAN_FILL = 2,        // a masked language model's head
     MH_CAN_CLASSIFY = 4,    // a classifier, of texts or pictures
     MH_CAN_GENERATE = 8,    // a causal language model
@@ -208,8 +208,8 @@ typedef struct mh_model_texts mh_model_texts;
 
 // Encodes texts with the model's tokenizer and its special tokens. Texts longer than the model's
 // max_length are truncated; `truncate` false: they are MH_ERROR_ARGUMENT, which names the text.
-// Errors: MH_ERROR_UNSUPPORTED (the model has no tokenizer), MH_ERROR_FORMAT (not UTF-8),
-// MH_ERROR_MEMORY.
+// Errors: MH_ERROR_UNSUPPORTED (no tokenizer; a model that reads sound), MH_ERROR_FORMAT (not
+// UTF-8), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_model_encode(mh_context *context, const mh_model *model,
                                                bool truncate, const mh_text *texts, size_t count,
                                                mh_model_texts **encoded);

@@ -42,6 +42,9 @@ mh_status mh_audio_decode(const mh_source *source, mh_audio *audio);
 mh_status mh_audio_decode_by(const mh_source *source, const mh_media_sounds *decoder,
                              mh_audio *audio);
 
+// The error for a file that only libmultihead-media can read, or nothing. MH_ERROR_UNSUPPORTED.
+mh_status mh_audio_refuse(const mh_source *source);
+
 // New samples for `count` and `rate`, not initialised.
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio);
 

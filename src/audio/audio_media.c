@@ -131,15 +131,36 @@ mh_status mh_audio_decode_by(const mh_source *source, const mh_media_sounds *dec
     return status;
 }
 
+// Whether the first bytes are those of a sound file. An MP3 file without ID3 begins with a frame:
+// 11 bits that are set, and behind the version layer III or II.
+static bool looks_like_sound(const mh_source *source)
+{
+    static const char *const magics[] = {"fLaC", "OggS", "ID3", ".snd", "caff", "RF64", "riff"};
+    const unsigned char *b = source->bytes;
+    for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
+        if (source->size >= strlen(magics[i]) && memcmp(b, magics[i], strlen(magics[i])) == 0)
+            return true;
+    const bool aiff =
+        source->size >= 12 && memcmp(b, "FORM", 4) == 0 && memcmp(b + 8, "AIF", 3) == 0;
+    const unsigned layer = source->size >= 2 ? b[1] >> 1 & 3 : 0;
+    return aiff || (layer > 0 && layer < 3 && b[0] == 0xff && (b[1] & 0xe0) == 0xe0);
+}
+
+mh_status mh_audio_refuse(const mh_source *source)
+{
+    if (!looks_like_sound(source))
+        return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                              "found an unknown kind of file, expected a sound file: WAV, and "
+                              "with " MH_MEDIA_LIBRARY " FLAC, OGG, MP3 and others");
+    return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
+                          "is not a WAV file of PCM or float samples; FLAC, OGG, MP3 and others "
+                          "need " MH_MEDIA_LIBRARY
+                          " with libsndfile ('make media' builds it), or convert it, for "
+                          "instance by ffmpeg -i FILE talk.wav");
+}
+
 mh_status mh_audio_decode(const mh_source *source, mh_audio *audio)
 {
     const mh_media_sounds *decoder = find_decoder();
-    if (!decoder)
-        return mh_source_fail(
-            source, MH_ERROR_UNSUPPORTED,
-            "is not a WAV file of PCM or float samples; FLAC, OGG, MP3 and others "
-            "need " MH_MEDIA_LIBRARY
-            " with libsndfile ('make media' builds it), or convert it, for "
-            "instance by ffmpeg -i FILE talk.wav");
-    return mh_audio_decode_by(source, decoder, audio);
+    return decoder ? mh_audio_decode_by(source, decoder, audio) : mh_audio_refuse(source);
 }

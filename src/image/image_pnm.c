@@ -7,6 +7,7 @@
 //
 // Values are scaled by 255 / largest and rounded to even, as Pillow does.
 #include "base/compiler.h"
+#include "base/size_math.h"
 #include "image/image_internal.h"
 #include <math.h>
 
@@ -36,6 +37,8 @@ static void skip_space(pnm *p)
     }
 }
 
+enum { MOST_DIGITS = 20 }; // in a message
+
 // The next number in decimal digits.
 static mh_status pnm_number(pnm *p, const char *what, size_t most, size_t *number)
 {
@@ -50,8 +53,9 @@ static mh_status pnm_number(pnm *p, const char *what, size_t most, size_t *numbe
                               begin < p->source->size ? "found no digit" : "the file ends", what);
     if (value > most)
         return mh_source_fail(p->source, MH_ERROR_FORMAT,
-                              "byte %zu: %s is larger than %zu, the most that is allowed", begin,
-                              what, most);
+                              "byte %zu: %s: found %.*s%s, expected at most %zu", begin, what,
+                              (int)mh_smaller(p->at - begin, MOST_DIGITS), b + begin,
+                              p->at - begin > MOST_DIGITS ? "..." : "", most);
     *number = value;
     return MH_OK;
 }
@@ -105,8 +109,8 @@ mh_status mh_pnm_read(const mh_source *source, size_t most_pixels, mh_image *ima
     if (kind == '1' || kind == '4' || kind == '7')
         return mh_source_fail(source, MH_ERROR_UNSUPPORTED,
                               "found a P%c file, expected P2, P3, P5 or P6 (PGM, PPM)", kind);
-    MH_TRY(pnm_number(&p, "the width", SIZE_MAX / 16, &width));
-    MH_TRY(pnm_number(&p, "the height", SIZE_MAX / 16, &height));
+    MH_TRY(pnm_number(&p, "the width", MH_IMAGE_SIDE_MAX, &width));
+    MH_TRY(pnm_number(&p, "the height", MH_IMAGE_SIDE_MAX, &height));
     MH_TRY(pnm_number(&p, "the largest value", 65535, &p.largest));
     if (p.largest == 0)
         return mh_source_fail(source, MH_ERROR_FORMAT,

@@ -61,16 +61,22 @@ static mh_status decode_picture(const mh_source *source, const mh_media_decoder 
 
 // ---- by content ---------------------------------------------------------------------------------
 
-// The name of a format that we know by its first bytes, or NULL.
+// The name of a format that we know by its first bytes, of RIFF files also by those from 8 on; or
+// NULL.
 static const char *name_format(const mh_source *source)
 {
     static const struct {
-        const char *magic, *name;
-    } formats[] = {{"\x89PNG", "PNG"}, {"\xff\xd8\xff", "JPEG"}, {"GIF8", "GIF"}, {"BM", "BMP"},
-                   {"II*", "TIFF"},    {"MM", "TIFF"},           {"RIFF", "WebP"}};
-    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
-        if (begins_with(source, formats[i].magic, strlen(formats[i].magic)))
+        const char *magic, *form, *name;
+    } formats[] = {{"\x89PNG", "", "PNG"},   {"\xff\xd8\xff", "", "JPEG"}, {"GIF8", "", "GIF"},
+                   {"BM", "", "BMP"},        {"II*", "", "TIFF"},          {"MM", "", "TIFF"},
+                   {"RIFF", "WEBP", "WebP"}, {"RIFF", "WAVE", "WAV"}};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        const size_t size = strlen(formats[i].form);
+        if (begins_with(source, formats[i].magic, strlen(formats[i].magic)) &&
+            (size == 0 ||
+             (source->size >= 8 + size && memcmp(source->bytes + 8, formats[i].form, size) == 0)))
             return formats[i].name;
+    }
     return NULL;
 }
 

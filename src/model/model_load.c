@@ -243,7 +243,7 @@ static void set_info(mh_context *context, mh_model *model)
     mh_model_info *info = &model->info;
     info->family = model->family->model_type;
     info->architecture = model->architecture;
-    info->abilities = MH_CAN_EMBED;
+    info->abilities = d->sound.mels ? 0 : MH_CAN_EMBED;
     if (model->ends[MH_END_LM_HEAD].rank)
         info->abilities |= d->sound.mels       ? MH_CAN_TRANSCRIBE
                            : d->decoder_layers ? MH_CAN_TRANSLATE

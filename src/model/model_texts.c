@@ -128,6 +128,9 @@ mh_status mh_model_encode(mh_context *context, const mh_model *model, bool trunc
     MH_TRY(MH_NEED(context, {"model", model}, {"texts", mh_array(texts, count)},
                    {"encoded", encoded}));
     *encoded = NULL;
+    if (model->description.sound.mels)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "this model (%s) reads sound, not texts: mh_transcribe", model->info.family);
     MH_TRY(mh_model_need_tokenizer(context, model));
     mh_model_texts *t = mh_alloc(context, sizeof *t);
     if (!t)

@@ -93,6 +93,11 @@ static void set_sizes(mh_translator *t)
 
 static mh_status check_translates(mh_context *context, const mh_model *model)
 {
+    if (model->info.abilities & MH_CAN_TRANSCRIBE)
+        return mh_fail(context, MH_ERROR_UNSUPPORTED,
+                       "this model (%s) reads sound, not texts: 'multihead transcribe --task "
+                       "translate' translates speech to English",
+                       model->info.family);
     if (!(model->info.abilities & MH_CAN_TRANSLATE))
         return mh_fail(context, MH_ERROR_UNSUPPORTED,
                        "this model (%s%s%s) does not translate: expected an encoder-decoder with "

@@ -39,6 +39,14 @@ static const char *const languages[][2] = {
 };
 enum { LANGUAGES = sizeof languages / sizeof *languages, OTHER_TOKENS = 6 };
 
+// Other names of languages, by their codes, as OpenAI's program knows them.
+static const char *const aliases[][2] = {
+    {"my", "burmese"},       {"ca", "valencian"}, {"nl", "flemish"},   {"ht", "haitian"},
+    {"lb", "letzeburgesch"}, {"ps", "pushto"},    {"pa", "panjabi"},   {"ro", "moldavian"},
+    {"ro", "moldovan"},      {"si", "sinhalese"}, {"es", "castilian"}, {"zh", "mandarin"},
+};
+enum { ALIASES = sizeof aliases / sizeof *aliases };
+
 bool mh_speech_tokens_find(size_t vocabulary, mh_speech_tokens *t)
 {
     const size_t text = vocabulary == 51864 ? 50256 : 50257;
@@ -63,6 +71,9 @@ int mh_speech_language(const char *name)
     for (int i = 0; i < LANGUAGES; i++)
         if (strcasecmp(name, languages[i][0]) == 0 || strcasecmp(name, languages[i][1]) == 0)
             return i;
+    for (int i = 0; i < ALIASES; i++)
+        if (strcasecmp(name, aliases[i][1]) == 0)
+            return mh_speech_language(aliases[i][0]);
     return -1;
 }
 

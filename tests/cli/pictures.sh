@@ -22,9 +22,10 @@ run multihead classify -m vit $scalar --top 1 short.ppm rgb.ppm text.png missing
 # Files that are no picture, or none that is accepted
 printf 'P6 100000 100000 255\n' >bomb.ppm
 printf 'P6 0 0 255\n' >none.ppm
+printf 'P5 9999999999999999 1 255\n' >wide.pgm
 printf 'P6 -9 9 255\n' >negative.ppm
 mkdir folder && mkfifo pipe && : >nothing.png && ln -s loop.png loop.png
-for file in bomb.ppm none.ppm negative.ppm folder pipe nothing.png loop.png /dev/zero; do
+for file in bomb.ppm wide.pgm none.ppm negative.ppm folder pipe nothing.png loop.png /dev/zero; do
     run multihead classify -m vit $file
     for command in look embed; do
         multihead $command -m vit ./$file >$command.out 2>&1 && echo "$command took $file"
@@ -64,6 +65,8 @@ multihead look -m deit $scalar rgb.ppm --page page.html --trace-out trace.safete
 multihead view --trace trace.safetensors --layer 1 --head 0 --width 100 | tail -4
 run multihead look -m vit --link a,b rgb.ppm
 run multihead look -m vit rgb.ppm gray.pgm
+run multihead look -m vit
+run multihead look -m clip
 run multihead classify -m vit --pair x rgb.ppm
 
 # Wrong configurations

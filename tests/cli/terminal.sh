@@ -12,6 +12,8 @@ on_terminal() { # COLUMNS COMMAND
         sed 's/\x1b\[36m/<cyan>/g; s/\x1b\[0m/<plain>/g; s/\x1b\[K/<erase>/g' | tr '\r' '\n' |
         grep -v '^$'
 }
+cp -r "$(dirname "$script")/../goldens/models/vit" .
+on_terminal 80 "multihead classify -m vit"
 translate="multihead translate -m model --isa scalar --threads 1 --beam 1 --batch 40"
 on_terminal 80 "$translate --input lines.txt -o out.txt"
 on_terminal 30 "NO_COLOR=1 $translate --input lines.txt -o out.txt"

@@ -25,6 +25,8 @@ multihead transcribe -m speaks $scalar --format json talk.wav | sed 's/"compress
 multihead transcribe -m speaks --json --word-times talk.wav | check_json input language duration segments
 multihead transcribe -m speaks $scalar --word-times talk.wav | sed 's/^\[[^]]*\]/[...]/'
 multihead transcribe -m speaks $scalar --word-times --format srt talk.wav | sed 's/^00:.* --> .*/.../' | head -8
+mkdir marks && make_whisper marks marks
+for format in text srt vtt tsv; do multihead transcribe -m marks $scalar --format $format talk.wav | tr '\t' '|'; done
 run multihead transcribe -m speaks $scalar --no-timestamps talk.wav
 run multihead transcribe -m speaks $scalar --beam 3 talk.wav
 run multihead transcribe -m speaks $scalar --no-context long.wav
@@ -62,6 +64,18 @@ run multihead look -m speaks sample.wav
 multihead transcribe -m repeats $scalar --json talk.wav | grep -o '"temperature": [0-9.]*'
 multihead transcribe -m repeats $scalar --json --no-fallback talk.wav | grep -o '"temperature": [0-9.]*'
 run multihead transcribe -m hums $scalar talk.wav
+run multihead transcribe -m hums $scalar -q talk.wav
+
+# Languages: detected or given, translated; characters are words where there are no spaces
+for name in french japanese; do mkdir $name && make_whisper $name $name; done
+told() { sed 's/.*"language": \("[a-z]*"\).*"text": \("[^"]*"\), "tokens": \[\([0-9]*\),.*/\1 \2 \3/'; }
+multihead transcribe -m french $scalar --json talk.wav | told
+multihead transcribe -m french $scalar --json --language fr talk.wav | told
+multihead transcribe -m french $scalar --json --language German talk.wav | told
+multihead transcribe -m french $scalar --json --task translate talk.wav | told
+run multihead transcribe -m french --language yue talk.wav
+multihead transcribe -m japanese $scalar --word-times talk.wav | sed 's/^\[[^]]*\]/[...]/'
+multihead transcribe -m japanese $scalar --word-times --language en talk.wav | sed 's/^\[[^]]*\]/[...]/'
 
 # Attention over time
 run multihead look -m speaks $scalar --layer 1 --head 0 --width 60 --target "the cat" long.wav
@@ -74,6 +88,20 @@ run multihead look -m speaks --kind encoder talk.wav
 run multihead look -m speaks --layer 2 talk.wav
 run multihead look -m speaks --target "" talk.wav
 run multihead look -m speaks missing.wav
+run multihead look -m speaks
+run multihead look -m speaks talk.wav long.wav
+
+# Commands for texts and pictures say what reads sound.
+multihead info -m speaks | grep can
+for command in embed heads fill generate classify; do run multihead $command -m speaks talk.wav; done
+run multihead embed -m speaks --pooling none "a text"
+run multihead translate -m speaks "a text"
+run multihead heads -m speaks --ablate "a text"
+
+# Options of OpenAI's program
+mkdir subtitles
+run multihead transcribe -m speaks $scalar --output_format srt --output_dir subtitles --word_timestamps talk.wav
+grep -c -- "-->" subtitles/talk.srt
 
 # Errors
 run multihead transcribe -m speaks

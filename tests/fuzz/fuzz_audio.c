@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Fuzzes sound: each input as a file, as samples without a header whose rate and channels are its
 // first bytes, and by a decoder that lies about it. What was read is resampled, and its spectrogram
-// made, if that does not take long.
+// made.
 #include "audio/audio_internal.h"
 #include "fuzz_context.h"
 
-enum { MOST_SAMPLES = 1 << 10, MOST_RATE = 4000 };
+enum { MOST_SAMPLES = 1 << 10 };
 
 static size_t number_at(const uint8_t *bytes, size_t size, size_t at)
 {
@@ -34,8 +34,6 @@ static void hear(mh_context *context, mh_audio *audio)
     for (size_t i = 0; i < audio->count; i++)
         if (!(audio->samples[i] >= -1 && audio->samples[i] <= 1))
             abort();
-    if (audio->rate > MOST_RATE && audio->rate % 100) // its filter takes long
-        return;
     audio->count = audio->count < MOST_SAMPLES ? audio->count : MOST_SAMPLES;
     if (mh_audio_resample(context, audio, MH_SPEECH_RATE, &speech) != MH_OK)
         abort();

@@ -22,6 +22,21 @@ static void save(const char *directory, const char *kind, size_t number, blob b)
     blob_free(&b);
 }
 
+// The file's letter, and its content: see fuzz_model_files.c.
+static const char *const model_files[] = {
+    "tYQ== 0\nYg== 1\nIHRo 2\nYWI= 3\n",
+    "t4AA= 300\n",
+    "p{\"image_processor_type\": \"CLIPImageProcessor\", \"size\": {\"shortest_edge\": 16}, "
+    "\"crop_size\": {\"height\": 16, \"width\": 16}, \"resample\": 3, \"do_normalize\": true, "
+    "\"image_mean\": [0.5, 0.5, 0.5], \"image_std\": [0.5, 0.5, 0.5], \"rescale_factor\": 0.004}",
+    "p{\"size\": 16, \"do_rescale\": false, \"do_center_crop\": true, \"crop_size\": 12}",
+    "q{\"image_processor\": {\"image_processor_type\": \"ViTImageProcessor\", \"resample\": 2}}",
+    "g{\"eos_token_id\": [2, 3], \"suppress_tokens\": [1], \"begin_suppress_tokens\": [7, 98], "
+    "\"alignment_heads\": [[0, 1], [2, 3]], \"bad_words_ids\": [[5], [6, 7]], \"min_length\": 3}",
+    "g{\"forced_bos_token_id\": 4, \"forced_eos_token_id\": 2, \"do_sample\": true, "
+    "\"temperature\": 0.7, \"num_beams\": 4, \"renormalize_logits\": true}",
+};
+
 static const struct {
     int major;
     const char *header;
@@ -295,6 +310,8 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < sizeof safetensors / sizeof *safetensors; i++)
         save(argv[1], "safetensors", i,
              blob_safetensors(safetensors[i].header, safetensors[i].data_size));
+    for (size_t i = 0; i < sizeof model_files / sizeof *model_files; i++)
+        save(argv[1], "model_files", i, blob_copy(model_files[i], strlen(model_files[i])));
     save(argv[1], "spm", 0, blob_read(MH_GOLDENS "/tokenizer.spm"));
     for (size_t i = 0; i < sizeof encode / sizeof *encode; i++)
         save(argv[1], "components", i, blob_copy(encode[i], strlen(encode[i])));

@@ -65,16 +65,25 @@ static void portable_maps(void **state)
     REFUSED("hello", MH_ERROR_UNSUPPORTED,
             "file: found an unknown kind of file, expected a picture");
     REFUSED("GIF89a....", MH_ERROR_UNSUPPORTED, "found a file of type GIF");
+    REFUSED("RIFF....WEBPVP8 ", MH_ERROR_UNSUPPORTED, "found a file of type WebP");
+    REFUSED("RIFF....WAVEfmt ", MH_ERROR_UNSUPPORTED, "found a file of type WAV");
+    REFUSED("RIFF....AVI ", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
+    REFUSED("RIFF....WE", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
     REFUSED("P1 1 1 1", MH_ERROR_UNSUPPORTED, "found a P1 file, expected P2, P3, P5 or P6");
     REFUSED("P6 ", MH_ERROR_FORMAT, "byte 3: the file ends, expected the width");
     REFUSED("P6 x", MH_ERROR_FORMAT, "byte 3: found no digit, expected the width");
     REFUSED("P6 -1 1 255\n", MH_ERROR_FORMAT, "byte 3: found no digit, expected the width");
     REFUSED("P6 0 7 255\nabc", MH_ERROR_FORMAT, "found a picture of 0 x 7, expected sides from 1");
-    REFUSED("P6 99999999999999999999999 1 255\n", MH_ERROR_FORMAT, "byte 3: the width is larger");
-    REFUSED("P6 70000 1 255\nabc", MH_ERROR_FORMAT, "found a picture of 70000 x 1, expected sides");
+    REFUSED("P6 99999999999999999999999 1 255\n", MH_ERROR_FORMAT,
+            "byte 3: the width: found 99999999999999999999..., expected at most 65535");
+    REFUSED("P6 70000 1 255\nabc", MH_ERROR_FORMAT,
+            "the width: found 70000, expected at most 65535");
+    REFUSED("P5 1 99999999999999999999999 255", MH_ERROR_FORMAT,
+            "the height: found 99999999999999999999..., expected at most 65535");
     REFUSED("P6 60000 60000 255\nabc", MH_ERROR_FORMAT, "found a picture of 60000 x 60000");
     REFUSED("P6 2 2 0\nabc", MH_ERROR_FORMAT, "the largest value is 0");
-    REFUSED("P6 2 2 65536\nabc", MH_ERROR_FORMAT, "the largest value is larger than 65535");
+    REFUSED("P6 2 2 65536\nabc", MH_ERROR_FORMAT,
+            "the largest value: found 65536, expected at most 65535");
     REFUSED("P6 2 2 255", MH_ERROR_FORMAT, "expected whitespace before the pixels");
     REFUSED("P6 2 2 255\nabc", MH_ERROR_FORMAT, "found 3 bytes of pixels, expected 12");
     REFUSED("P6 10000 10000 255\nabc", MH_ERROR_FORMAT,
@@ -82,7 +91,8 @@ static void portable_maps(void **state)
     REFUSED("P5 2 2 256\nabcd", MH_ERROR_FORMAT, "found 4 bytes of pixels, expected 8");
     REFUSED("P2 2 2 9\n1 2 3", MH_ERROR_FORMAT, "expected at least 7");
     REFUSED("P2 2 2 9\n1 2 3 #", MH_ERROR_FORMAT, "the file ends, expected a value");
-    REFUSED("P2 2 2 9\n1 2 3 10", MH_ERROR_FORMAT, "a value of the picture is larger than 9");
+    REFUSED("P2 2 2 9\n1 2 3 10", MH_ERROR_FORMAT,
+            "a value of the picture: found 10, expected at most 9");
     REFUSED("P2 2 2 9\n1 2 x 1", MH_ERROR_FORMAT, "found no digit, expected a value");
 }
 

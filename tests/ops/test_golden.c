@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Golden bits: a fixed set of attention, matmul, linear and softmax results at every
 // instruction-set level, as FNV-1a hashes, so that a change of bits by a compiler or a commit is
-// noticed and becomes a decision. Inputs come from Philox counters: the same everywhere.
+// noticed and becomes a decision. Inputs come from Philox counters: the same everywhere. So are the
+// bits of resampled sound and of its spectrogram, at all levels and with any number of threads.
 //
 // MH_GOLDEN_UPDATE=1 prints the lines for golden_hashes.h instead of comparing.
 #include "base/random.h"
@@ -10,6 +11,7 @@
 #include "support.h"
 
 #include <inttypes.h>
+#include <multihead/audio.h>
 
 // ---- inputs and hashes --------------------------------------------------------------------------
 
@@ -215,6 +217,62 @@ static uint64_t softmax_rows(mh_context *context) { return softmax(context, fals
 static uint64_t softmax_columns(mh_context *context) { return softmax(context, false, 1); }
 static uint64_t log_softmax_rows(mh_context *context) { return softmax(context, true, -1); }
 
+// ---- sound --------------------------------------------------------------------------------------
+
+static mh_audio noise(size_t rate, size_t count)
+{
+    mh_audio audio = {count, rate, ref_alloc(count, sizeof(float))};
+    mh_random_uniform(2017, 12, -0.5f, 0.5f, count, audio.samples);
+    return audio;
+}
+
+// By contexts of 1, 3 and 5 threads, which must agree.
+static uint64_t by_all_threads(mh_context *context, uint64_t (*compute)(mh_context *context))
+{
+    const char *isa = mh_context_isa(context);
+    uint64_t hash = 0;
+    for (size_t threads = 1; threads <= 5; threads += 2) {
+        mh_context *own = test_context(isa, threads);
+        const uint64_t found = compute(own);
+        assert_true(threads == 1 || found == hash);
+        hash = found;
+        mh_context_free(own);
+    }
+    return hash;
+}
+
+// With fewer new samples than phases, and with more.
+static uint64_t resample_all(mh_context *context)
+{
+    static const size_t rates[] = {8000, 22050, 44100, 48000, 191999};
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++) {
+        mh_audio audio = noise(rates[i], 3000), y;
+        test_ok(context, mh_audio_resample(context, &audio, 16000, &y));
+        hash = fnv1a(hash, y.samples, y.count * sizeof *y.samples);
+        free(audio.samples);
+        mh_audio_free(context, &y);
+    }
+    return hash;
+}
+
+static uint64_t log_mel_all(mh_context *context)
+{
+    mh_audio audio = noise(16000, 160 * 50 + 33);
+    uint64_t hash = 0xCBF29CE484222325u;
+    for (size_t mels = 80; mels <= 128; mels += 48) {
+        test_tensor y =
+            test_tensor_dense(MH_F32, 2, (size_t[]){mels, mh_log_mel_frames(audio.count)});
+        test_ok(context, mh_log_mel(context, audio.samples, audio.count, &y.view));
+        hash = hash_and_free(hash, &y);
+    }
+    free(audio.samples);
+    return hash;
+}
+
+static uint64_t resample(mh_context *context) { return by_all_threads(context, resample_all); }
+static uint64_t log_mel(mh_context *context) { return by_all_threads(context, log_mel_all); }
+
 // ---- the table ----------------------------------------------------------------------------------
 
 static const struct {
@@ -238,6 +296,8 @@ static const struct {
     {"linear_f32", linear_f32},
     {"linear_bf16", linear_bf16},
     {"linear_f32_as_bf16", linear_f32_as_bf16},
+    {"resample", resample},
+    {"log_mel", log_mel},
 };
 
 static const golden_hash *find(const char *level, const char *name)

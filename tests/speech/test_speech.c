@@ -91,6 +91,20 @@ static void tokens_have_published_numbers(void **state)
     assert_int_equal(mh_speech_language("klingon"), -1);
 }
 
+static void languages_have_other_names(void **state)
+{
+    static const char *const names[][2] = {
+        {"burmese", "my"},       {"valencian", "ca"}, {"flemish", "nl"},   {"haitian", "ht"},
+        {"letzeburgesch", "lb"}, {"pushto", "ps"},    {"Panjabi", "pa"},   {"moldavian", "ro"},
+        {"moldovan", "ro"},      {"sinhalese", "si"}, {"castilian", "es"}, {"Mandarin", "zh"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int found = mh_speech_language(names[i][0]);
+        assert_true(found >= 0);
+        assert_string_equal(mh_speech_language_code((size_t)found), names[i][1]);
+    }
+}
+
 // ---- alignment heads ----------------------------------------------------------------------------
 
 static void expect_heads(const mh_model *model, size_t count, const size_t (*expected)[2])
@@ -145,6 +159,13 @@ static void refuses_what_it_cannot_do(void **state)
     mh_transcription *result;
     float samples[400] = {0};
     const mh_audio audio = {400, 16000, samples};
+    const mh_text text = {"a text", 6};
+    mh_model_texts *texts;
+    test_ok(context, mh_model_load(context, MH_GOLDENS "/models/whisper", NULL, &model));
+    assert_int_equal(mh_model_describe(model)->abilities, MH_CAN_TRANSCRIBE);
+    test_refused(context, mh_model_encode(context, model, true, &text, 1, &texts),
+                 MH_ERROR_UNSUPPORTED, "reads sound, not texts");
+    mh_model_free(model);
     test_ok(context, mh_model_load(context, MH_GOLDENS "/models/bert-mlm", NULL, &model));
     test_refused(context, mh_transcribe(context, model, NULL, &audio, &result),
                  MH_ERROR_UNSUPPORTED, "does not transcribe");
@@ -166,6 +187,7 @@ int main(void)
         cmocka_unit_test(path_is_the_cheapest),
         cmocka_unit_test(diagonal_is_followed),
         cmocka_unit_test(tokens_have_published_numbers),
+        cmocka_unit_test(languages_have_other_names),
         cmocka_unit_test(alignment_heads_are_found),
         cmocka_unit_test(refuses_what_it_cannot_do),
     };

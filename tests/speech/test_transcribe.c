@@ -253,6 +253,112 @@ static void long_prompts_leave_half_the_positions(void **state)
     mh_model_free(model);
 }
 
+// ---- languages ----------------------------------------------------------------------------------
+
+static mh_status copy_begin(void *user, const mh_speech *s, const mh_window_text *text,
+                            size_t frames)
+{
+    (void)text;
+    (void)frames;
+    assert_int_equal(s->begin_count, 3);
+    memcpy(user, s->begin, sizeof s->begin);
+    return MH_OK;
+}
+
+// The prompt is <|startoftranscript|>, the language that is given or detected, and the task.
+static void prompts_name_language_and_task(void **state)
+{
+    static const struct {
+        whisper_script script;
+        const char *language;
+        bool translate;
+        int32_t begin[3];
+    } cases[] = {{WHISPER_FRENCH, NULL, false, {50258, 50265, 50359}},
+                 {WHISPER_FRENCH, NULL, true, {50258, 50265, 50358}},
+                 {WHISPER_FRENCH, "de", false, {50258, 50261, 50359}},
+                 {WHISPER_FRENCH, "English", true, {50258, 50259, 50358}},
+                 {WHISPER_JAPANESE, NULL, false, {50258, 50266, 50359}}};
+    const mh_audio audio = sound(3);
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mh_model *model = open_fixture(cases[i].script);
+        mh_transcribe_options options = mh_transcribe_options_default();
+        int32_t begin[3] = {0};
+        options.language = cases[i].language;
+        options.translate = cases[i].translate;
+        test_ok(context,
+                mh_speech_first_window(context, model, &options, &audio, false, copy_begin, begin));
+        assert_memory_equal(begin, cases[i].begin, sizeof begin);
+        mh_model_free(model);
+    }
+}
+
+// What is detected is the language of all of the transcript. The model reads the task: its first
+// timestamp is another one.
+static void languages_are_detected(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_FRENCH);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    mh_transcription *t = transcribe(model, &options, 5);
+    assert_string_equal(mh_transcription_language(t), "fr");
+    expect_segment(t, 0, 0, 2, " Le chat dort.");
+    mh_transcription_free(t);
+    options.language = "german";
+    t = transcribe(model, &options, 5);
+    assert_string_equal(mh_transcription_language(t), "de");
+    expect_segment(t, 0, 0, 2, " Le chat dort.");
+    mh_transcription_free(t);
+    options.language = NULL;
+    options.translate = true;
+    t = transcribe(model, &options, 5);
+    assert_string_equal(mh_transcription_language(t), "fr");
+    expect_segment(t, 0, 0, 2, " Le chat dort.");
+    assert_int_equal(mh_transcription_segment(t, 0)->ids[0], 50364 + 25);
+    mh_transcription_free(t);
+    options.language = "yue"; // of large-v3 only
+    const mh_audio audio = sound(2);
+    test_refused(context, mh_transcribe(context, model, &options, &audio, &t), MH_ERROR_ARGUMENT,
+                 "language: found \"yue\"");
+    mh_model_free(model);
+}
+
+static void expect_words(const mh_transcription *t, size_t count, const char *const *words)
+{
+    const mh_speech_segment *g = mh_transcription_segment(t, 0);
+    assert_int_equal(g->word_count, count);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(g->words[i].text.size, strlen(words[i]));
+        assert_memory_equal(g->words[i].text.bytes, words[i], strlen(words[i]));
+        assert_true(g->words[i].begin <= g->words[i].end);
+        assert_true(i == 0 || g->words[i].begin >= g->words[i - 1].end);
+    }
+}
+
+// Where words have no spaces a word is a character, of one token or several, with the full stop
+// behind it. Read as a language with spaces, all is one word.
+static void characters_are_words_without_spaces(void **state)
+{
+    static const char *const spaced[] = {"\u732b\u304c\u5bdd\u308b\u3002"};
+    static const char *const characters[] = {"\u732b", "\u304c", "\u5bdd", "\u308b\u3002"};
+    static const char *const unspaced[] = {NULL, "zh", "Japanese", "th", "lo", "my"};
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_JAPANESE);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    options.word_times = true;
+    for (size_t i = 0; i < sizeof unspaced / sizeof *unspaced; i++) {
+        options.language = unspaced[i];
+        mh_transcription *t = transcribe(model, &options, 5);
+        expect_words(t, 4, characters);
+        mh_transcription_free(t);
+    }
+    options.language = "ko";
+    mh_transcription *t = transcribe(model, &options, 5);
+    expect_words(t, 1, spaced);
+    mh_transcription_free(t);
+    mh_model_free(model);
+}
+
 // ---- traces -------------------------------------------------------------------------------------
 
 // Every row sums to 1, and columns are sums of those of a finer trace.
@@ -366,6 +472,9 @@ int main(void)
         cmocka_unit_test(samples_follow_the_seed),
         cmocka_unit_test(text_of_high_temperature_is_no_context),
         cmocka_unit_test(long_prompts_leave_half_the_positions),
+        cmocka_unit_test(prompts_name_language_and_task),
+        cmocka_unit_test(languages_are_detected),
+        cmocka_unit_test(characters_are_words_without_spaces),
         cmocka_unit_test(traces_are_sums_over_time),
         cmocka_unit_test(traces_begin_anywhere),
         cmocka_unit_test(refuses_traces),
