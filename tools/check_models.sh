@@ -82,7 +82,9 @@ check_whisper() {
     "$build/multihead" transcribe -q -m "$model" --json --word-times --threads 1 "$model/beckett.wav" |
         sed 's/.*"segments"/"segments"/; s/"temperature"[^[]*"words"/"words"/g; s/, "probability": [0-9.e-]*//g' >"$tmp/words"
     diff tests/goldens/beckett.json "$tmp/words" || fail "whisper tiny.en: other tokens or times of words"
-    echo "check_models: whisper tiny.en: $(cat "$tmp/text")"
+    python3 tests/models/check_recordings.py "$build/multihead" "$model" tests/goldens/recordings.json >"$tmp/recordings" ||
+        fail "whisper tiny.en: other transcripts"
+    echo "check_models: whisper tiny.en: $(cat "$tmp/text"); $(cat "$tmp/recordings")"
 }
 
 # Translations, greedy and with a beam of 4, and the scores of the latter, are those of transformers.

@@ -72,6 +72,7 @@ if [ "${1-}" = ci ]; then
     need gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
     need libc6-dev-arm64-cross exists /usr/aarch64-linux-gnu/include/stdlib.h
     need wrk have wrk
+    need espeak-ng have espeak-ng
     need dataset-fashion-mnist exists /usr/share/datasets/fashion-mnist/t10k-images-idx3-ubyte.gz
 fi
 [ -n "$missing" ] || exit 0

@@ -3,19 +3,22 @@
 
     check_speech.py MULTIHEAD PEER_SPEECH MODEL [--golden FILE]
 
-MODEL has tiny.en.pt, gpt2.tiktoken and beckett.wav. Recordings are those of tests/models/speech_recordings.py and, where
-espeak-ng is, speech of its voices at several speeds and rates, the longest of 90 seconds. On each:
+MODEL has tiny.en.pt, gpt2.tiktoken and beckett.wav. Recordings are those of tests/models/speech_recordings.py, with
+speech of espeak-ng's voices at several speeds and rates, the longest of 90 seconds. Their package reads the samples that
+our resampler makes of them: it has none of its own. On each:
 
-  greedy      temperature 0 without fallback: tokens, mean log-probabilities, compression and no-speech probabilities are
-              equal; a token may differ where the best two are within 1e-3 nats of each other
+  greedy      temperature 0 without fallback: tokens are equal; one may differ where the best two are within 1e-3 nats of
+              each other; mean log-probabilities, compression and no-speech probabilities within 2e-4
   words       begin and end within 0.1 s
   beam        tokens of beam search with 5 hypotheses
   fallback    which windows are accepted, tried again and skipped, by the default rules
 
 and besides: the log-mel spectrogram's error against float64 is at most twice that of theirs, and our resampler's
-difference from soxr's. --golden writes their greedy tokens and words on the recordings that need no espeak-ng.
+error beside soxr's. --golden writes their greedy tokens and words on short recordings as tests/models/check_recordings.py
+needs them.
 """
 import argparse
+import hashlib
 import json
 import pathlib
 import shutil
@@ -34,46 +37,22 @@ sys.path.insert(0, str(HERE.parent / "models"))
 import speech_recordings  # noqa: E402
 
 RATE = 16000
-TIES, WORD_TIME = 1e-3, 0.1
-STORY = [
-    "Early in the morning the fishing boats left the harbour, and the gulls followed them out to sea.",
-    "My grandmother kept a small garden behind the house, where she grew beans, carrots and sunflowers.",
-    "The train to London was twenty minutes late, so we drank a cup of coffee at the station.",
-    "Nobody knows exactly how old the bridge is, but the first drawing of it was made in seventeen eighty four.",
-    "If you turn left after the church, you will see a red door with a brass handle.",
-    "She wrote the letter three times before she was happy with it, and then she forgot to post it.",
-    "In winter the lake freezes, and children skate across it to school.",
-    "He opened the box very slowly. Inside there was nothing but an old photograph and a key.",
-    "The weather forecast promised sunshine, yet by noon it was raining heavily.",
-    "Please remember to lock the back door when you leave the building tonight.",
-]
-# name: espeak-ng's voice, words per minute, sentences of STORY, rate and channels of the file
-SPOKEN = {
-    "voice": ("en-us", 160, STORY[:2], 22050, 1),
-    "slowly": ("en-gb", 110, STORY[2:4], 22050, 1),
-    "fast": ("en-us", 230, STORY[4:8], 22050, 1),
-    "woman": ("en-us+f3", 150, STORY[6:8], 22050, 1),
-    "scottish": ("en-gb-scotland", 150, STORY[1:3], 22050, 1),
-    "telephone": ("en-us", 150, STORY[8:], 8000, 1),
-    "studio": ("en-us", 150, STORY[3:5], 48000, 2),
-    "disc": ("en-gb", 170, STORY[5:7], 44100, 2),
-    "odd": ("en-us", 170, STORY[7:9], 11025, 1),
-    "story": ("en-us", 140, STORY + STORY[:4], 16000, 1),
-}
+TIES, MEASURES, WORD_TIME = 1e-3, 2e-4, 0.1
 
 
 def speak(folder):
-    """Recordings by espeak-ng."""
-    if not shutil.which("espeak-ng"):
+    """Recordings by espeak-ng, at the rates and with the channels of SPOKEN."""
+    names = speech_recordings.speak(folder)
+    if not names:
         print("check_speech: espeak-ng is not installed: fewer recordings (Debian: espeak-ng)", file=sys.stderr)
-        return []
-    for name, (voice, speed, sentences, rate, channels) in SPOKEN.items():
+    for name in names:
+        *_, rate, channels = speech_recordings.SPOKEN[name]
         path = folder / f"{name}.wav"
-        subprocess.run(["espeak-ng", "-v", voice, "-s", str(speed), "-w", path, " ".join(sentences)], check=True)
         samples, found = read_wav(path)
-        samples = soxr.resample(samples, found, rate, quality="VHQ") * 32767
-        speech_recordings.write(path, np.repeat(samples, channels), rate, channels)
-    return list(SPOKEN)
+        if (rate, channels) != (found, 1):
+            samples = soxr.resample(samples, found, rate, quality="VHQ") * 32767
+            speech_recordings.write(path, np.repeat(samples, channels), rate, channels)
+    return names
 
 
 def read_wav(path):
@@ -154,7 +133,7 @@ def compare_greedy(name, mine, other, ties):
         return f"{len(b)}, the same up to a tie at {at}"
     for x, y in zip(mine, other):
         for key in ("avg_logprob", "compression_ratio", "no_speech_prob"):
-            if abs(x[key] - y[key]) > 2e-3:
+            if abs(x[key] - y[key]) > MEASURES:
                 raise SystemExit(f"{name}: {key}: found {x[key]}, expected {y[key]}")
     return str(len(b))
 
@@ -246,16 +225,14 @@ def check_recording(arguments, model, path):
     name = path.stem
     samples, rate = read_wav(path)
     if rate != RATE:
-        samples = soxr.resample(samples, rate, RATE, quality="VHQ").astype(np.float32)
+        samples = run_peer(arguments, samples, "resample", rate, RATE).copy()
     with Ties() as ties:
         other = theirs(model, samples, temperature=0, word_timestamps=True)
     mine = ours(arguments, path, "--no-fallback", "--word-times")
     tokens = compare_greedy(name, mine, other, ties)
     words, worst = compare_words(name, mine, other) if "tie" not in tokens else (0, 0.0)
-    golden = {"tokens": tokens_of(other),
+    golden = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "tokens": tokens_of(other),
               "words": [[w["word"], round(float(w["start"]), 2), round(float(w["end"]), 2)] for w in words_of(other)]}
-    if arguments.golden:
-        return golden, "equal"
     found = ours(arguments, path, "--no-fallback", "--beam", "5")
     expected = theirs(model, samples, temperature=0, beam_size=5)
     beam = "equal" if tokens_of(found) == tokens_of(expected) else "other"
@@ -284,10 +261,10 @@ def main():
         shutil.copy(beckett, folder)
         plain = ["beckett", *speech_recordings.make(beckett, folder)]
         print("| recording | | tokens | words | times within | beam 5 | rules |\n|---|---|---|---|---|---|---|")
-        for name in plain + ([] if arguments.golden else speak(folder)):
+        for name in plain + speak(folder):
             found, beam = check_recording(arguments, model, folder / f"{name}.wav")
             beams.append(beam)
-            if name in plain:
+            if name in speech_recordings.SHORT:
                 goldens[name] = found
     if beams.count("other") > len(beams) // 10:
         raise SystemExit(f"beam search: {beams.count('other')} of {len(beams)} recordings have other tokens")
