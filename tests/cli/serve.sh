@@ -34,13 +34,13 @@ cat errors
 
 # A text in another language than the model's: the page says so.
 cp -r model made-fr-en
-multihead serve -m made-fr-en --port 0 --isa scalar >address &
+multihead serve -m made-fr-en --port 0 --isa scalar >address-noted &
 server=$!
 for i in $(seq 600); do
-    grep -q http address && break
+    grep -q http address-noted 2>/dev/null && break
     sleep 0.1
 done
-serve_client "$(cat address)" post /translate '{"text": "The cat sleeps."}' | grep -o '"note".*"'
-serve_client "$(cat address)" post /translate '{"text": "le chat"}' | grep -c note
+serve_client "$(cat address-noted)" post /translate '{"text": "The cat sleeps."}' | grep -o '"note".*"'
+serve_client "$(cat address-noted)" post /translate '{"text": "le chat"}' | grep -c note
 kill $server
 wait $server
