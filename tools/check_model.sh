@@ -59,4 +59,4 @@ language_model() {
     awk -v bits="$bits" -v most="$3" 'BEGIN { exit !(bits > 0 && bits <= most) }' ||
         { echo "check_model: $1: expected at most $3" >&2; exit 1; }
 }
-language_model en-lm 2 1.7
+language_model en-lm 2 1.6
