@@ -1,21 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The attention of a translation: heatmaps after it, a page, a trace.
 #include "messages.h"
+#include "model_path.h"
 #include "terminal.h"
 #include "translate/translate.h"
 
 #include <stdlib.h>
 #include <unistd.h>
-
-char *model_name(const char *directory)
-{
-    size_t end = strlen(directory), begin;
-    while (end > 1 && directory[end - 1] == '/')
-        end--;
-    for (begin = end; begin > 0 && directory[begin - 1] != '/';)
-        begin--;
-    return strndup(directory + begin, end - begin);
-}
 
 bool attention_wanted(const attention *a) { return a->shows || a->page.path || a->trace.path; }
 
@@ -63,12 +54,10 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
         return status == MH_ERROR_MEMORY ? EXIT_MEMORY : EXIT_INPUT;
     }
     mh_trace trace = *mh_translation_trace_view(made);
-    char *name = model_name(a->model);
-    trace.model = name;
+    trace.model = model_name(a->model);
     int code = view_files_save(context, &a->options, &trace, &a->page, &a->trace);
     if (code == EXIT_DONE && a->shows)
         code = attention_show(a, context, &trace, to);
     mh_translation_trace_free(made);
-    free(name);
     return code;
 }

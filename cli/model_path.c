@@ -317,7 +317,10 @@ static int find_path(const reasons *why, const char *name, char **directory)
         return refuse_file(why, name);
     if (S_ISDIR(status.st_mode) && !is_model(name) && refuse_folder(why, name))
         return EXIT_INPUT;
-    *directory = strdup(name);
+    size_t length = strlen(name);
+    while (length > 1 && name[length - 1] == '/')
+        length--;
+    *directory = strndup(name, length);
     return *directory ? EXIT_DONE : EXIT_MEMORY;
 }
 
@@ -330,6 +333,12 @@ int model_path_search(const char *name, const char *option, char **directory, ch
     if (why.to && fclose(why.to) != 0)
         code = EXIT_MEMORY;
     return code;
+}
+
+const char *model_name(const char *directory)
+{
+    const char *slash = strrchr(directory, '/');
+    return slash ? slash + 1 : directory;
 }
 
 // ---- for the command ----------------------------------------------------------------------------

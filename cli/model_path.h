@@ -16,8 +16,8 @@
 
 #define DEFAULT_MODEL "fr-en" // without -m: the model that ships
 
-// The directory of the model `name`, NULL for the default, in *directory, to be freed. Returns an
-// exit code after reporting where it was searched and which models there are.
+// The directory of the model `name`, NULL for the default, in *directory, to be freed; no slash
+// ends it. Returns an exit code after reporting where it was searched and which models there are.
 int model_path_find(const char *name, char **directory);
 
 // The same for another option than -m: "--init ".
@@ -26,5 +26,8 @@ int model_path_find_for(const char *option, const char *name, char **directory);
 // The same without printing: *message has what would be reported, a line each, and is to be freed;
 // `option`, such as "-m ", comes before the name in it.
 int model_path_search(const char *name, const char *option, char **directory, char **message);
+
+// What the model of such a directory is called: the last component of the path.
+const char *model_name(const char *directory);
 
 #endif

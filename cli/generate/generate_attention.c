@@ -2,8 +2,8 @@
 // What the heads attend to in a prompt and its continuation.
 #include "generate_parts.h"
 #include "messages.h"
+#include "model_path.h"
 #include "terminal.h"
-#include "translate/translate.h"
 #include "view/view_files.h"
 
 #include <stdlib.h>
@@ -61,21 +61,19 @@ static int show_named(const generate *g, mh_text prompt, mh_text continuation, c
 {
     mh_trace trace = *made;
     char **names = name_tokens(mh_model_tokenizer(g->arguments.model), ids, count);
-    char *model = model_name(g->arguments.directory);
     char *title = strndup(prompt.bytes, prompt.size);
     char *written = strndup(continuation.bytes, continuation.size);
     int code = EXIT_MEMORY;
-    if (names && model && title && written) {
+    if (names && title && written) {
         trace.title = title;
         trace.continuation = written;
-        trace.model = model;
+        trace.model = model_name(g->arguments.directory);
         trace.target = (mh_trace_tokens){.count = count, .text = (const char *const *)names};
         code = show_trace(g, &trace);
     } else {
         complain("out of memory for %zu tokens", count);
     }
     free(names);
-    free(model);
     free(title);
     free(written);
     return code;

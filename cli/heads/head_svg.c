@@ -8,7 +8,7 @@
 // script, and nothing is loaded. The picture is light or dark as the reader's system is.
 #include "head_svg.h"
 #include "messages.h"
-#include "translate/translate.h"
+#include "model_path.h"
 
 #include <multihead/io.h>
 #include <stdlib.h>
@@ -96,9 +96,7 @@ static bool draw(const head_output *o, const mh_head_statistics *s, const ablati
             p.width, p.height, p.width, p.height, style, p.width, p.height);
     p.to = to;
     fprintf(to, "<text class=\"name\" x=\"%d\" y=\"34\">", MARGIN);
-    char *name = model_name(o->arguments->directory);
-    put_escaped(to, name ? name : "model");
-    free(name);
+    put_escaped(to, model_name(o->arguments->directory));
     fputs("</text>\n", to);
     if (a)
         snprintf(line, sizeof line, "loss %.3f per token, %zu tokens of %zu texts", a->all_on.loss,

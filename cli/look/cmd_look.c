@@ -2,14 +2,15 @@
 // `multihead look`: what the heads of a pretrained model attend to in a text.
 #include "look.h"
 #include "messages.h"
+#include "model_path.h"
 #include "pretrained/labels.h"
 #include "pretrained/pictures.h"
 #include "report.h"
 #include "terminal.h"
-#include "translate/translate.h"
 #include "view/view_files.h"
 
 #include <multihead/speech.h>
+#include <multihead/translator.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -377,12 +378,8 @@ static int show_trace(const look *l, const mh_trace *trace)
 static int show_named(const look *l, const mh_trace *made)
 {
     mh_trace trace = *made;
-    char *name = model_name(l->arguments.directory);
-    if (name)
-        trace.model = name;
-    int code = show_trace(l, &trace);
-    free(name);
-    return code;
+    trace.model = model_name(l->arguments.directory);
+    return show_trace(l, &trace);
 }
 
 // ---- control flow -------------------------------------------------------------------------------

@@ -261,12 +261,11 @@ static int run_serve(int argc, char **argv)
     if (code != EXIT_DONE)
         return code;
     limit_memory();
-    char *name = model_name(s.directory); // clients need not know its path
     pthread_mutex_init(&s.server.queue.mutex, NULL);
     pthread_cond_init(&s.server.queue.filled, NULL);
     signal(SIGPIPE, SIG_IGN); // a client that disconnects must not end the server
     json_object_seed(0);      // now, not in two threads at once
-    s.server.served.name = name;
+    s.server.served.name = model_name(s.directory); // clients need not know its path
     code = serve_until_interrupted(&s);
     listener_close(&s.server.listener);
     queue_close(&s.server.queue);
@@ -277,7 +276,6 @@ static int run_serve(int argc, char **argv)
     served_close(&s.server.served);
     mh_context_free(s.context);
     free(s.server.model);
-    free(name);
     free(s.directory);
     return code;
 }

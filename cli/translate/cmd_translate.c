@@ -75,14 +75,14 @@ int translate_texts(translate *t, const mh_text *texts, size_t count)
 // True if there was a note.
 static bool note_language(const translate *t, const mh_text *texts, size_t count)
 {
-    char which[32], *name = is_quiet() ? NULL : model_name(t->model_directory);
-    const size_t i = name ? languages_find_other(&t->languages, texts, count) : count;
+    char which[32];
+    const size_t i = is_quiet() ? count : languages_find_other(&t->languages, texts, count);
+    const char *name = model_name(t->model_directory);
     snprintf(which, sizeof which, "text %zu", t->number + i + 1);
     char *line = i < count ? language_note(&t->languages, name, which, texts[i]) : NULL;
     if (line)
         note("%s", line);
     free(line);
-    free(name);
     return i < count;
 }
 

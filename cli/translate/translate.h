@@ -127,9 +127,6 @@ int attention_print(const attention *a, mh_context *context, const mh_translator
                     const bool *disabled, mh_text source, const mh_translation *translation,
                     size_t number, FILE *to);
 
-// The last component of a directory's path; free() it. NULL if out of memory.
-char *model_name(const char *directory);
-
 // ---- all of it ----------------------------------------------------------------------------------
 
 typedef struct translate {

@@ -59,10 +59,8 @@ translated_languages languages_of_model(const mh_translator *translator, const c
         memcpy(l.target, config->target_language, sizeof l.target);
         return l;
     }
-    char *name = model_name(directory);
-    if (name && !take_name(name, &l))
+    if (!take_name(model_name(directory), &l))
         take_origin(directory, &l);
-    free(name);
     return l;
 }
 
