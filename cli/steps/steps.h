@@ -54,8 +54,8 @@ const char *steps_time_text(double seconds, char *text, size_t size);
 void steps_head(step_table *table);
 
 // seconds < 0: a view of the same memory, nothing was computed; NAN: nothing happened. The name of
-// a step that shows several tensors is printed once. A line that is still wider than the terminal
-// is divided before its formula.
+// a step that shows several tensors is printed once. A formula that is wider than the terminal has
+// room for is wrapped or, if there is next to none, put on a line of its own.
 void steps_line(step_table *table, const char *step, const char *name, const mh_tensor *tensor,
                 double seconds, const char *formula);
 

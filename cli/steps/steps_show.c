@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIME_WIDTH = 10 };
+enum { TIME_WIDTH = 10, FORMULA_WIDTH = 24 }; // columns; of a formula the least to wrap it in
 
 const char *steps_shape_text(const mh_tensor *t, bool json, char *text, size_t size)
 {
@@ -53,6 +53,23 @@ void steps_head(step_table *t)
            t->shape_width, "shape", t->no_times ? "" : "time       ");
 }
 
+// Words below each other from `column` on, where the cursor is one short of it.
+static void print_wrapped(const char *words, size_t column, size_t width)
+{
+    size_t at = column;
+    while (*words) {
+        const int size = (int)strcspn(words, " ");
+        if (at > column && at + (size_t)size > width) {
+            printf("\n%*s", (int)column - 1, "");
+            at = column;
+        }
+        printf(" %.*s", size, words);
+        at += (size_t)size + 1;
+        words += size + (words[size] == ' ');
+    }
+    putchar('\n');
+}
+
 void steps_line(step_table *t, const char *step, const char *name, const mh_tensor *tensor,
                 double seconds, const char *formula)
 {
@@ -68,12 +85,17 @@ void steps_line(step_table *t, const char *step, const char *name, const mh_tens
         printf("\"view\": %s}", seconds < 0 ? "true" : "false");
         return;
     }
-    const bool narrow = t->width > 0 && (size_t)prefix_width(t) + strlen(formula) > t->width;
+    const size_t column = (size_t)prefix_width(t);
+    const bool narrow = t->width > 0 && column + strlen(formula) > t->width;
+    const bool wrapped = narrow && column + FORMULA_WIDTH <= t->width;
     printf("%-*s %-*s %-*s", t->step_width, again ? "" : step, t->tensor_width, name,
-           narrow && t->no_times ? 0 : t->shape_width, shape);
+           narrow && !wrapped && t->no_times ? 0 : t->shape_width, shape);
     if (!t->no_times)
         printf(" %-*s", TIME_WIDTH, steps_time_text(seconds, time, sizeof time));
-    printf(narrow ? "\n    %s\n" : " %s\n", formula);
+    if (wrapped)
+        print_wrapped(formula, column, t->width);
+    else
+        printf(narrow ? "\n    %s\n" : " %s\n", formula);
     fflush(stdout);
 }
 

@@ -20,7 +20,7 @@ run multihead mha --embed-dim 4 --heads 2 --random 1x5 $trace --token 1
 multihead mha --embed-dim 4 --heads 2 --random 1x5 --causal --trace --values --json | check_json
 # times are left out first where lines are too wide, then lines are divided
 COLUMNS=100 multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --isa scalar | sed -n '/^step/,/^scores/p'
-COLUMNS=80 multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --isa scalar | sed -n '/^step/,/^output/p'
+COLUMNS=80 multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --isa scalar | sed -n '/^step/,/of the heads$/p'
 # nothing else asked for: the shapes
 run multihead mha --embed-dim 512 --heads 8 --random 32x10
 run multihead mha --embed-dim 512 --heads 8 --random 32,10 --batch-first --per-head
