@@ -7,8 +7,6 @@
 
 build=$(cd "${1:?usage: demo.sh BUILD}" && pwd) || exit 1
 root=$(cd "$(dirname "$0")/.." && pwd)
-work=$(mktemp -d) || exit 1
-trap 'rm -rf "$work"' EXIT
 set -e
 cd "$root"
 
@@ -17,17 +15,17 @@ if [ -t 1 ] && [ -z "$NO_COLOR" ]; then
     bold=$(printf '\033[1m') normal=$(printf '\033[0m')
 fi
 title() { printf '\n%s== %s%s\n\n' "$bold" "$*" "$normal"; }
-# Output is indented by four columns.
+# Output that is piped into sed, too, is as wide as the terminal.
 columns=$(stty size 2>/dev/null </dev/tty | cut -d ' ' -f 2) || columns=
-COLUMNS=$((${columns:-80} - 4))
+COLUMNS=${columns:-80}
 export COLUMNS
 # Shows a command as one would type it, then runs it.
 type_in() {
-    printf '  %s$ %s%s\n' "$bold" "$*" "$normal"
-    PATH=$build:$PATH sh -c "$*" >"$work/.shown"
-    sed 's/^/    /' "$work/.shown"
+    printf '%s$ %s%s\n' "$bold" "$*" "$normal"
+    PATH=$build:$PATH sh -c "$*"
 }
 
+printf 'To type these commands yourself: export PATH=%s:$PATH\n' "$build"
 title "Attention: three tokens, four numbers each (docs/learn/1-attention.md)"
 type_in 'multihead attend --random 3x4 --trace'
 
@@ -51,18 +49,17 @@ title "Without one layer of cross-attention, and without any"
 type_in 'multihead translate -m en-fr --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 type_in 'multihead translate -m en-fr --disable-head cross.0 --disable-head cross.1 --disable-head cross.2 "My sister gave me the book that she wrote last year."'
 
-title "How much each head is missed: the increase in loss without it"
-printf '%s\t%s\n' "The cat that I saw yesterday ran away." "Le chat que j'ai vu hier s'est enfui." \
-    "The bank approved the loan yesterday." "La banque a approuvé le prêt hier." >"$work/pairs.tsv"
-type_in "multihead heads -m en-fr --input $work/pairs.tsv --ablate"
+title "How much each head is missed: the increase in loss of a translation without it"
+type_in "printf 'The bank approved the loan yesterday.\tLa banque a approuvé le prêt hier.\n' | multihead heads -m en-fr --ablate"
 
 title "What is in a picture, and where the model looks: a map of its patches for each head"
 type_in 'multihead classify -m fashion-vit --top 3 examples/pictures/shirt.pgm'
 type_in 'multihead look -m fashion-vit examples/pictures/shirt.pgm'
 
 title "All layers and heads as a page, with every step of the computation"
-type_in "multihead look -m en-fr \"The cat that I saw yesterday ran away.\" --page $build/attention.html"
-printf '  Open %s in a browser; it needs no network.\n' "$build/attention.html"
+page=${build#"$root"/}/attention.html
+type_in "multihead look -m en-fr 'The cat that I saw yesterday ran away.' --page $page"
+printf 'Open %s in a browser; it needs no network.\n' "$page"
 
 title "Try next"
 cat <<'END'
