@@ -37,21 +37,35 @@ static int show_trace(const generate *g, const mh_trace *trace)
     return code == EXIT_DONE && g->shows_attention ? print_heatmaps(g, trace) : code;
 }
 
+// A token as it is shown: bytes of text, U+2581 for a space before them; or a special token's name.
+static mh_text shown_text(const mh_tokenizer *tokenizer, int32_t id, bool *space)
+{
+    mh_text text = {"", 0};
+    mh_token_kind kind = MH_TOKEN_SPECIAL;
+    mh_tokenizer_token(tokenizer, id, &text, &kind);
+    *space = kind == MH_TOKEN_TEXT && text.size > 0 && text.bytes[0] == ' ';
+    return *space ? (mh_text){text.bytes + 1, text.size - 1} : text;
+}
+
 char **name_tokens(const mh_tokenizer *tokenizer, const int32_t *ids, size_t count)
 {
+    static const char mark[] = "\xE2\x96\x81";
     size_t bytes = count * sizeof(char *);
-    mh_text name;
+    bool space;
     for (size_t i = 0; i < count; i++)
-        bytes += (mh_tokenizer_name(tokenizer, ids[i], &name) ? name.size : 0) + 1;
+        bytes += shown_text(tokenizer, ids[i], &space).size + sizeof mark;
     char **names = calloc(bytes, 1);
     char *at = names ? (char *)(names + count) : NULL;
     for (size_t i = 0; i < count && names; i++) {
+        const mh_text text = shown_text(tokenizer, ids[i], &space);
         names[i] = at;
-        if (mh_tokenizer_name(tokenizer, ids[i], &name)) {
-            memcpy(at, name.bytes, name.size);
-            at += name.size;
+        if (space) {
+            memcpy(at, mark, sizeof mark - 1);
+            at += sizeof mark - 1;
         }
-        at++;
+        if (text.size)
+            memcpy(at, text.bytes, text.size);
+        at += text.size + 1;
     }
     return names;
 }

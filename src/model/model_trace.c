@@ -39,7 +39,8 @@ static const char *keep_string(const model_pass *p, const char *bytes, size_t si
     return string;
 }
 
-// What token i covers without whitespace around it, or the name of a token that covers nothing.
+// What token i covers, without whitespace around it if there is more; or the name of a token that
+// covers nothing.
 static mh_text token_span(const model_pass *p, const mh_encoding *e, const mh_text *texts, size_t i,
                           bool *word_start)
 {
@@ -52,9 +53,11 @@ static mh_text token_span(const model_pass *p, const mh_encoding *e, const mh_te
     *word_start = e->special[i] || begin == 0 || is_blank(text.bytes[begin - 1]);
     if (!e->special[i] && begin < end)
         return (mh_text){text.bytes + begin, end - begin};
+    *word_start = true;
+    if (!e->special[i] && e->begins[i] < e->ends[i])
+        return (mh_text){text.bytes + e->begins[i], e->ends[i] - e->begins[i]};
     mh_text name = {"", 0};
     mh_tokenizer_name(p->model->tokenizer, e->ids[i], &name);
-    *word_start = true;
     return name;
 }
 

@@ -39,6 +39,11 @@ multihead generate -m "$lm" --threads 1 --json -n 12 "The cat sat on the" | cmp 
 multihead generate -m "$lm" --temperature 0.8 --seed 5 -n 40 "Once upon a time" >sampled.txt
 multihead generate -m "$lm" --temperature 0.8 --seed 5 -n 40 "Once upon a time" | cmp - sampled.txt && echo "the same with the same seed"
 [ "$(wc -w <sampled.txt)" -ge 8 ] && echo "many words"
+# a newline is a token of its own
+multihead look -m "$lm" --layer 0 --head 0 "I am.
+You are." | grep -c "^ *↵"
+multihead generate -m "$lm" -n 1 --show-attention "I am.
+You are." | grep -q "Ċ" || echo "no letter for a newline"
 # pictures
 vit=$(dirname "$model")/fashion-vit
 pictures=$(dirname "$script")/../../examples/pictures
