@@ -30,7 +30,7 @@ const choices = {
 
   tokens(trace) {
     const {rows, chosen} = this.read(trace), names = this.names(trace);
-    const {tokens} = trace.sides.target, ahead = trace.groups.has('cross') ? 0 : 1;
+    const {bare: tokens} = trace.groups.get(trace.main).queries, ahead = trace.groups.has('cross') ? 0 : 1;
     const candidate = (token, p, own) => {
       const bar = el('span', {class: 'sum'});
       bar.style.width = `${100 * p}%`;
@@ -61,7 +61,7 @@ const choices = {
   },
   // A row of cross-attention is the token that was chosen there; a causal model chooses the next one.
   names(trace) {
-    const names = trace.sides.target.tokens.map(choiceText);
+    const names = trace.groups.get(trace.main).queries.bare.map(choiceText);
     return trace.groups.has('cross') ? names : names.map(name => `after “${name}”`);
   },
 
@@ -75,4 +75,4 @@ const choices = {
   svg: async () => tableSvg('Choices', choices.table().map(row => row.map(x => (typeof x === 'number' ? numberText(x) : x)))),
   csv: async () => csvOf(choices.table()),
 };
-const choiceText = token => tokenText(isSpecial(token) ? token : bareToken(token));
+const choiceText = token => tokenText(isSpecial(token) ? token : bareToken(token) || ' ');

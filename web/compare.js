@@ -44,7 +44,7 @@ const compare = {
     const parts = [];
     if (pane.trace.served) {
       const own = pane.trace.served.text, texts = [...new Set([own, ...servedTexts(), ...(served.model.examples || [])])];
-      parts.push(choose(id('sentence'), 'Text', texts.map(t => [t, shorten(t, 60)]), own, text => set({text})));
+      parts.push(choose(id('sentence'), servesPictures() ? 'Picture' : 'Text', texts.map(t => [t, shorten(t, 60)]), own, text => set({text})));
     }
     if (pane.trace.groups.size > 1)
       parts.push(choose(id('kind'), 'Attention', [...pane.trace.groups.values()].map(g => [g.kind, g.shortName]), pane.kind, kind => set({kind})));
@@ -53,7 +53,7 @@ const compare = {
       choose(id('head'), 'Head', [[-1, 'mean'], ...countedOptions(group.heads)], head, v => set({head: Number(v)})));
     pane.canvas = el('canvas', {role: 'img', 'aria-label': headTitle(group, layer, head)});
     pane.stage = el('div', {class: 'stage'}, pane.canvas);
-    pane.readout = el('p', {class: 'readout'});
+    pane.readout = el('p', {class: 'readout'}, bestSentence(group, pane.matrix));
     return el('section', {class: 'card'}, el('h2', {}, headTitle(group, layer, head)),
       el('div', {class: 'panecontrols'}, ...parts),
       pane.trace.output ? el('p', {lang: ''}, el('span', {class: 'muted'}, '→ '), pane.trace.output) : null,
@@ -73,7 +73,8 @@ const compare = {
       total += moved / a.rows;
       if (moved > most) [most, where] = [moved, i];
     }
-    return `The two put ${percentText(total)} of their attention on different words` +
+    const {patches, keys} = this.panes[0].group, things = patches ? 'patches' : keys.timed ? 'moments' : 'words';
+    return `The two put ${percentText(total)} of their attention on different ${things}` +
       (total > 0 ? `, most for “${a.rowLabels[where]}” (${percentText(most)}).` : '.');
   },
 

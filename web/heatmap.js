@@ -51,7 +51,7 @@ const heatmap = {
       role: 'img',
       'aria-label': 'Heatmap. Arrow keys move, plus and minus zoom, 0 shows all.',
     });
-    const readout = el('p', {class: 'readout', 'aria-live': 'polite'});
+    const readout = el('p', {class: 'readout', 'aria-live': 'polite'}, bestSentence(group, matrix));
     const stage = el('div', {class: 'stage'}, canvas),
       row = el('aside', {class: 'row'});
     host.append(
@@ -68,6 +68,7 @@ const heatmap = {
     );
     heatmap.shown = new HeatmapStage(stage, canvas, readout, row, matrix, {
       pinned: positionOf(group.queries, state.token, state.words),
+      listed: (clearestCell(group, matrix) || {i: -1}).i,
       pin: position => {
         state.token = tokenAt(group.queries, position, state.words);
         writeHash();
@@ -97,10 +98,11 @@ const heatmap = {
 };
 
 class HeatmapStage {
-  // `pinned`: a row that stays marked; pin(row) is told of another, -1 of none. `still`: shows all,
-  // and leaves wheel and fingers to the page.
-  constructor(stage, canvas, readout, row, matrix, {pinned = -1, pin = null, still = false} = {}) {
-    Object.assign(this, {stage, canvas, readout, row, matrix, pinned, pin, still});
+  // `pinned`: a row that stays marked; pin(row) is told of another, -1 of none. `listed`: the row whose
+  // keys are listed without one. `still`: shows all, and leaves wheel and fingers to the page.
+  constructor(stage, canvas, readout, row, matrix, {pinned = -1, pin = null, listed = -1, still = false} = {}) {
+    Object.assign(this, {stage, canvas, readout, row, matrix, pinned, pin, first: listed, still});
+    this.rest = readout.textContent; // what is said while no cell is pointed at
     this.pyramid = new Pyramid(matrix, state.shade);
     this.cell = {row: pinned, col: -1};
     this.pointers = new Map();
@@ -111,7 +113,8 @@ class HeatmapStage {
     canvas.addEventListener('pointerup', e => this.release(e));
     canvas.addEventListener('pointercancel', e => this.release(e));
     canvas.addEventListener('pointerleave', () => {
-      hideTip();
+      this.cell = {row: this.pinned, col: -1};
+      this.say();
       this.schedule();
     });
     if (!still) canvas.addEventListener('wheel', e => this.wheel(e), {passive: false});
@@ -123,11 +126,11 @@ class HeatmapStage {
   // The strongest keys of a query, next to the map if there is room.
   listRow(query) {
     if (!this.row) return;
+    if (query < 0) query = this.first;
     const {cols, data, rowLabels, colLabels} = this.matrix;
+    const hint = el('p', {class: 'muted'}, 'Point at a row to see what it attends to; click to pin it.');
     if (query < 0) {
-      this.row.replaceChildren(
-        el('p', {class: 'muted'}, 'Point at a row to see what it attends to; click to pin it.')
-      );
+      this.row.replaceChildren(hint);
       return;
     }
     const weights = data.subarray(query * cols, (query + 1) * cols),
@@ -152,7 +155,8 @@ class HeatmapStage {
             el('span', {}, weightText(weights[j]))
           );
         })
-      )
+      ),
+      hint
     );
   }
 
@@ -342,7 +346,7 @@ class HeatmapStage {
     const {row, col} = this.cell,
       m = this.matrix;
     if (row < 0 || col < 0) {
-      this.readout.textContent = '';
+      this.readout.textContent = this.rest;
       hideTip();
       return;
     }

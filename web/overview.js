@@ -78,14 +78,13 @@ const overview = {
     const chosen = document.querySelector(`.thumb[data-head="${shown}"]`);
     if (chosen) chosen.classList.add('chosen');
     const canvas = el('canvas', {role: 'img', 'aria-label': headTitle(group, layer, head)});
-    const stage = el('div', {class: 'stage'}, canvas), readout = el('p', {class: 'readout'});
+    const stage = el('div', {class: 'stage'}, canvas), readout = el('p', {class: 'readout'}, bestSentence(group, m));
     this.featured.replaceChildren(
       el('h2', {}, headTitle(group, layer, head), pattern
         ? el('span', {class: 'muted'}, ' ', el('span', {class: 'pattern'}, pattern), ` ${patternMeaning(group, pattern)}`)
         : null),
       ...[offNote(group, layer, head)].filter(note => note), stage, readout, heatmap.legend());
     new HeatmapStage(stage, canvas, readout, null, m, {still: true});
-    readout.textContent = bestSentence(group, m);
   },
 
   // Draws the others when they are about to be scrolled into view.

@@ -33,7 +33,7 @@ const pictureView = {
     const shown = await PictureMaps.of(trace);
     if (!alive()) return;
     const stage = new PictureStage(shown, state.layer, state.head, state.token);
-    host.append(stage.section, stage.allHeads());
+    host.append(el('div', {class: 'pictured'}, stage.section, stage.allHeads()));
     await stage.draw();
     if (!alive()) return;
     await stage.drawRollout();
@@ -214,8 +214,10 @@ class PictureStage {
       el(
         'p',
         {class: 'muted'},
-        'The stronger the colour, the more attention a patch gets. Point at a patch for its weight; ' +
-          'click on it, or press Enter, to see what it attends to itself.'
+        'The stronger the colour, the more attention a patch gets. ' +
+          (shown.first ? `${shown.name(0)}, the class token, is no patch: it collects what the whole picture shows. ` : '') +
+          'Rollout follows attention through all layers. Point at a patch for its weight; click on it, or ' +
+          'press Enter, to see where that patch attends.'
       )
     );
   }

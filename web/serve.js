@@ -127,6 +127,7 @@ async function showServed(wanted) {
     $('text').value = text;
     await show(trace, {...wanted, text, off});
     complain(trace.made.note);
+    drawExamples();
     return true;
   } catch (error) {
     complain(error.message);
@@ -138,13 +139,22 @@ async function showServed(wanted) {
 }
 
 function offerExamples() {
-  const {examples = [], from} = served.model, {button, hint} = TASKS[servedTask()];
+  const {from} = served.model, {button, hint} = TASKS[servedTask()];
   $('text').placeholder = from ? `A sentence in ${from}` : hint;
   $('text').setAttribute('aria-label', hint);
   $('ask').querySelector('button.primary').textContent = button;
-  $('examples').replaceChildren('Try: ', ...examples.map(text =>
-    el('button', {type: 'button', class: 'example', onclick: () => go({text, off: ''})}, text)));
-  $('examples').hidden = examples.length === 0;
+  drawExamples();
+}
+
+// Texts to try, or pictures, those that were chosen as well; what is shown is marked.
+function drawExamples() {
+  const {examples = []} = served.model || {};
+  const texts = [...new Set([...examples, ...(servesPictures() ? served.pictures.keys() : [])])];
+  $('examples').replaceChildren('Try: ', ...texts.map(text => el('button', {
+    type: 'button', class: 'example', 'aria-pressed': String(current.trace !== null && state.text === text),
+    onclick: () => go({text, off: ''}),
+  }, text)));
+  $('examples').hidden = texts.length === 0;
 }
 
 // A form for pictures: a file is shown as soon as it is chosen.

@@ -12,8 +12,10 @@ const rowOf = (tap, i) => {
   const width = tap.shape[1];
   return Array.from(tap.data.subarray(i * width, (i + 1) * width));
 };
+// "W_q" with its index below.
+const subscripts = text => text.split(/(?<=W)_([a-z])/).map((part, i) => (i % 2 ? el('sub', {}, part) : part));
 const formula = (text, note = '') =>
-  el('p', {class: 'formula'}, text, note ? el('span', {class: 'muted beside'}, note) : null);
+  el('p', {class: 'formula'}, ...subscripts(text), note ? el('span', {class: 'muted beside'}, ...subscripts(note)) : null);
 // What the colours of strips mean.
 function stripLegend() {
   const bar = el('span', {class: 'signed'});
@@ -70,11 +72,12 @@ const steps = {
     }, shorten(label, 24)));
     host.append(el('section', {class: 'card'},
       el('h2', {}, `Head ${head} of ${group.axis} ${state.layer}`), offNote(group, state.layer, head),
-      el('p', {class: 'muted'}, 'Choose the query, the token that attends: ' + (taps.q ? '' : 'this ' +
-        'trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
+      el('p', {class: 'muted'}, (group.patches ? 'Choose the query, the patch that attends, by its row and column.' : 'Choose the query, the token that attends.') +
+        (taps.q ? '' : ' This trace has weights only; with q, k and v in it, every intermediate value is shown here.')),
       el('div', {class: 'sentence pick', role: 'group', 'aria-label': 'Query', lang: ''}, ...pick),
       taps.q ? stripLegend() : null));
-    const keys = this.labels(group.keys), name = labels[query];
+    const keys = this.labels(group.keys), own = patchName(labels[query]);
+    const name = own === labels[query] ? `“${own}”` : own;
     if (taps.q) this.compute(host, {group, taps, head, query, keys, name});
     else this.weightsOnly(host, {group, taps, head, query, keys});
   },
@@ -118,13 +121,13 @@ const steps = {
     let number = 0;
     const step = (title, text, ...content) => host.append(el('section', {class: 'card step'},
       el('h2', {}, el('span', {class: 'stepnumber'}, String(++number)), title),
-      el('p', {class: 'muted'}, text), ...content));
+      el('p', {class: 'muted'}, ...subscripts(text)), ...content));
     const x = rowOf(taps.x, query);
     this.result = {rows: a.rows, keys};
 
     if (x) this.inputStep(step, {group, x, name});
     step('The query', (x ? 'W_q, a matrix that was learnt, turns x into q, ' : 'q, ') +
-      `${counted(width, 'value')}: what “${name}” looks for.`,
+      `${counted(width, 'value')}: what ${name} looks for.`,
       x ? formula(`q = W_q x + b`, `${width} values from ${x.length}; this head’s rows of W_q, b if the model has one`) : null,
       vector(a.q, 'q'));
     step('Scores, mask, softmax',
@@ -154,7 +157,7 @@ const steps = {
 
   inputStep(step, {group, x, name}) {
     const before = group.norm === 'after' ? '' : ', normalised (LayerNorm or RMSNorm)';
-    step('The input', `x, ${x.length} values: what the layers before have made of “${name}”${before}.` +
+    step('The input', `x, ${x.length} values: what the layers before have made of ${name}${before}.` +
       (group.kind === 'cross' ? ' The keys come from the encoder instead.' : ''), vector(x, 'x'));
   },
   // What attention adds to the stream of the layers.
@@ -190,7 +193,7 @@ const steps = {
       cell('c', r.live ? 'yes' : 'no'), cell('n', numberText(r.power)),
       cell('n strong', weightText(r.weight)), cell('', weightBar(r.weight, most.weight)),
       cell('n muted', weightText(r.recorded)), cell('', small(v[n], most.v, 'v')));
-    return el('table', {class: 'steps'},
+    return el('table', {class: 'steps scores'},
       el('thead', {}, el('tr', {}, ...columns.map(text => el('th', {scope: 'col'}, text)))),
       el('tbody', {}, ...shown.map(row)));
   },

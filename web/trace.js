@@ -55,7 +55,7 @@ function guessStarts(tokens) {
   const some = test => tokens.some(test);
   if (some(t => t.startsWith('▁')) || some(t => t.startsWith('Ġ')))
     return tokens.map(
-      (t, i) => i === 0 || /^[▁ĠĊ]/.test(t) || isSpecial(t) || isSpecial(tokens[i - 1])
+      (t, i) => i === 0 || /^[▁ĠĊ\n]/.test(t) || /[Ċ\n]$/.test(tokens[i - 1]) || isSpecial(t) || isSpecial(tokens[i - 1])
     );
   if (some(t => t.startsWith('##'))) return tokens.map(t => !t.startsWith('##'));
   if (some(t => t.endsWith('@@')))
@@ -65,6 +65,22 @@ function guessStarts(tokens) {
       (t, i) => i === 0 || tokens[i - 1].endsWith('</w>') || isSpecial(tokens[i - 1])
     );
   return tokens.map(() => true);
+}
+// Byte-level tokenizers write a letter for each byte: Ġ for a space, Ċ for a newline, Ã© for é.
+const BYTE_OF = new Map();
+for (let byte = 0, other = 256; byte < 256; byte++) {
+  const itself = (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
+  BYTE_OF.set(String.fromCharCode(itself ? byte : other++), byte);
+}
+// The text of such letters; as they are if they are not whole characters.
+function textOfLetters(letters) {
+  const bytes = Array.from(letters, letter => BYTE_OF.get(letter));
+  if (bytes.includes(undefined)) return letters;
+  try {
+    return new TextDecoder('utf-8', {fatal: true}).decode(Uint8Array.from(bytes));
+  } catch {
+    return letters;
+  }
 }
 const bareToken = t => t.replace(/^(▁|Ġ|##)/, '').replace(/(@@|<\/w>)$/, '');
 
@@ -84,7 +100,9 @@ class Tokens {
     this.tokens = given || Array.from({length: count}, (_, i) => String(i));
     this.timed = count > 2 && this.tokens.slice(0, -1).every(isMoment); // the last one may be silence
     this.special = this.tokens.map(t => this.named && (isSpecial(t) || (this.timed && !isMoment(t))));
-    this.bare = this.tokens.map((t, i) => (this.special[i] ? t : bareToken(t)));
+    const letters = given && !side.words && given.some(t => t.startsWith('Ġ')) ? textOfLetters : t => t;
+    const bare = this.tokens.map((t, i) => (this.special[i] ? t : bareToken(t)));
+    this.bare = bare.map(letters);
     this.spaced =
       (given && side.words) || (given ? guessStarts(given) : this.tokens.map(() => true));
     const starts = wordStarts(this.bare, this.spaced);
@@ -94,7 +112,7 @@ class Tokens {
       else {
         const word = this.words[this.words.length - 1];
         word.end = i + 1;
-        word.text += text;
+        word.text = letters(bare.slice(word.first, i + 1).join(''));
       }
       return this.words.length - 1;
     });

@@ -44,12 +44,14 @@ def make_pages():
     batch = np.random.default_rng(7).dirichlet(np.ones(4), (2, 3, 4)).astype(np.float32) # (batch, heads, T, S)
     np.save(FOLDER / "batch.npy", batch)
     np.save(FOLDER / "alone.npy", batch[0, 0])
+    np.save(FOLDER / "letters.npy", np.tril(np.ones((5, 5), np.float32)) / np.arange(1, 6, dtype=np.float32)[:, None])
     for name, options in {"sentence": ["--trace", "sentence.safetensors"], "base": ["--trace", "base.safetensors"],
                           "base8": ["--trace", "base.safetensors", "--bits", "8"], "hostile": ["--trace", "hostile.safetensors"],
                           "long": ["--weights", "long.npy"],
                           "picture": ["--trace", "picture.safetensors"], "sound": ["--trace", "sound.safetensors"],
                           "batch": ["--weights", "batch.npy", "--tokens", "a b c d"],
                           "alone": ["--weights", "alone.npy"],
+                          "letters": ["--weights", "letters.npy", "--tokens", "The Ġcaf Ã© Ċ The"],
                           "start": ["--trace", "sentence.safetensors", "--kind", "decoder", "--layer", "2", "--head", "1"]}.items():
         subprocess.run([BUILD / "multihead", "view", *options, "-o", f"{name}.html"], cwd=FOLDER, check=True)
 
@@ -435,6 +437,30 @@ def check_words(browser):
     w.page.hover(".keys .word >> nth=3")
     found = [float(w.page.get_attribute(f".queries .word >> nth={i}", "data-weight")) for i in range(len(queries))]
     np.testing.assert_allclose(found, expected[:, 3], atol=1e-4)
+    w.close()
+
+
+def check_letters(browser):
+    """Tokens of a byte-level tokenizer: words are text, a newline is a word."""
+    w = Watched(browser, url("letters", "#view=align"))
+    w.ready("align")
+    words = w.page.locator(".keys .label").all_inner_texts()
+    assert words == ["The", "café", "↵", "The"], words
+    w.close()
+
+
+def check_unasked(browser):
+    """Heatmaps say what is clearest before one points, and again afterwards."""
+    w = Watched(browser, url("sentence", "#view=heatmap&kind=cross"))
+    w.ready("heatmap")
+    said = w.page.inner_text(".readout")
+    assert said.startswith("When “") and w.page.locator(".plot .row li").count() > 3, said
+    w.page.hover(".stage canvas")
+    assert "→" in w.page.inner_text(".readout")
+    w.page.mouse.move(1, 1)
+    w.page.wait_for_function("said => document.querySelector('.readout').textContent === said", arg=said)
+    w.open_view("compare")
+    assert all(text.startswith("When “") for text in w.page.locator(".readout").all_inner_texts())
     w.close()
 
 
@@ -1033,6 +1059,7 @@ def check_server_pictures(browser):
         w.ready("picture")  # an example
         examples = w.page.locator("#examples button").all_inner_texts()
         assert w.page.locator("#text").is_hidden() and w.page.title() == examples[0] == "shirt.pgm", examples
+        assert w.page.inner_text("#examples [aria-pressed=true]") == "shirt.pgm"
         assert predicted(w)[0][0] == "T-shirt/top"
         w.page.click("#examples button:nth-of-type(2)")
         w.page.wait_for_function("() => document.title === 'trousers.pgm'")
