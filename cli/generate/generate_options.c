@@ -81,6 +81,7 @@ static const struct argp_option option_table[] = {
     {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads after the texts", 0},
     {"attention", KEY_PAGE, "FILE", 0,
      "write one HTML page with every view of every head; for one text", 0},
+    {"page", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0}, // as look calls it
     {"trace-out", KEY_TRACE_OUT, "FILE", 0, "write a trace, for 'multihead view'; for one text", 0},
     {"layer", KEY_LAYER, "N", 0, "from 0. Default: the last in heatmaps, an overview in the page",
      0},

@@ -73,6 +73,7 @@ static const struct argp_option option_table[] = {
     {"show-attention", KEY_SHOW, NULL, 0, "heatmaps of a layer's heads after each translation", 0},
     {"attention", KEY_PAGE, "FILE", 0,
      "write one HTML page with every view of every head; for one text", 0},
+    {"page", 0, NULL, OPTION_ALIAS | OPTION_HIDDEN, NULL, 0}, // as look calls it
     {"trace-out", KEY_TRACE_OUT, "FILE", 0,
      "write a trace (docs/reference/trace-format.md) for 'multihead view'; for one text", 0},
     {"kind", KEY_KIND, "KIND", 0, "what is shown: encoder, decoder or cross. Default: cross", 0},

@@ -21,7 +21,7 @@ for layer in enc.1 cross.0; do # a layer is all its heads
     translate --scores "Le chat noir dort." | cmp -s - layer.txt && echo "$layer changes nothing"
 done
 run translate --disable-head enc.9.0 "Merci."
-translate --dtype f32 --trace-out trace.safetensors --attention page.html "Je suis fatigué."
+translate --dtype f32 --trace-out trace.safetensors --page page.html "Je suis fatigué."
 grep -c '<title>' page.html
 multihead view --trace trace.safetensors -o again.html && echo "the trace shows again"
 # the other direction, and the note on a text that needs it
