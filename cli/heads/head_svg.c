@@ -23,7 +23,7 @@ static const char style[] =
     ".c{fill:#0b5fa5}.n{stroke:#d55e00;stroke-width:2}\n"
     ".line{fill:none;stroke:#0b5fa5;stroke-width:2}.grid{stroke:#d5d8dd}\n"
     "@media(prefers-color-scheme:dark){\n"
-    "text{fill:#c3c8d0}.back{fill:#15181d}.name{fill:#f0f2f5}.b{fill:#0d1014}.f{fill:#8b929c}\n"
+    "text{fill:#c3c8d0}.back{fill:#15181d}.name{fill:#f0f2f5}.b,.h{fill:#0d1014}.f{fill:#8b929c}\n"
     ".c{fill:#6cb8f0}.line{stroke:#6cb8f0}.grid{stroke:#2f353e}.n{stroke:#f0803c}\n"
     "}\n"
     "</style>\n";
@@ -63,7 +63,10 @@ void svg_put_box(const svg_picture *p, int x, int y, int width, double part, boo
             "<g><title>%s</title><rect class=\"c%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" "
             "fill-opacity=\"%.3f\"/><text class=\"m%s\" x=\"%d\" y=\"%d\">%s</text></g>\n",
             title, named ? " n" : "", x + 1, y + 1, width - 2, ROW - 2, 0.06 + 0.94 * part,
-            part > 0.5 ? " b" : "", x + width / 2, y + ROW - 7, figure);
+            part > 0.65  ? " b"
+            : part > 0.5 ? " h"
+                         : "",
+            x + width / 2, y + ROW - 7, figure);
 }
 
 void svg_widen(svg_picture *p, int width) { p->width = width > p->width ? width : p->width; }
@@ -99,11 +102,11 @@ static bool draw(const head_output *o, const mh_head_statistics *s, const ablati
     put_escaped(to, model_name(o->arguments->directory));
     fputs("</text>\n", to);
     if (a)
-        snprintf(line, sizeof line, "loss %.3f per token, %zu tokens of %zu texts", a->all_on.loss,
-                 a->tokens, o->texts);
+        snprintf(line, sizeof line, "loss %.3f per token, %zu tokens of %zu %s", a->all_on.loss,
+                 a->tokens, o->texts, plural(o->texts, "text", "texts"));
     else
-        snprintf(line, sizeof line, "%% of attention, mean of %zu texts; uniform: equal weights",
-                 o->texts);
+        snprintf(line, sizeof line, "%% of attention, mean of %zu %s; uniform: equal weights",
+                 o->texts, plural(o->texts, "text", "texts"));
     svg_put_words(&p, "f", MARGIN, 58, line);
     fwrite(bytes, 1, size, to);
     fputs("</svg>\n", to);
