@@ -75,7 +75,7 @@ const compare = {
     }
     const {patches, keys} = this.panes[0].group, things = patches ? 'patches' : keys.timed ? 'moments' : 'words';
     return `The two put ${percentText(total)} of their attention on different ${things}` +
-      (total > 0 ? `, most for “${a.rowLabels[where]}” (${percentText(most)}).` : '.');
+      (total > 0 ? `, most for ${patches ? patchName(a.rowLabels[where]) : `“${a.rowLabels[where]}”`} (${percentText(most)}).` : '.');
   },
 
   async svg() {

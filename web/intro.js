@@ -17,11 +17,16 @@ const introduction = which =>
   `${INTRODUCTIONS[which]} This is attention: ${
     state.view === 'picture' ? 'more orange' : theme() === 'dark' ? 'brighter' : 'darker'} means more.`;
 
-// "cross.2.0" for readers.
-function offText(name) {
-  const [kind, layer, head] = name.split('.');
-  const [long] = Object.entries(OFF_NAMES).find(([, short]) => short === kind);
-  return `${KIND_NAMES[long].toLowerCase()} layer ${layer}, head ${head}`;
+// "cross.2.0" and "cross.2.1" for readers: the heads of each layer.
+function offText(names) {
+  const layers = new Map();
+  for (const name of names) {
+    const [kind, layer, head] = name.split('.');
+    const [long] = Object.entries(OFF_NAMES).find(([, short]) => short === kind);
+    const key = `${KIND_NAMES[long].toLowerCase()} layer ${layer}`;
+    layers.set(key, [...(layers.get(key) || []), head]);
+  }
+  return [...layers].map(([layer, heads]) => `${layer}, head${heads.length > 1 ? 's' : ''} ${heads.join(', ')}`).join('; ');
 }
 
 // Of a model whose name says so: "French to English" of fr-en, "English" of en-lm.
@@ -58,7 +63,7 @@ function drawIntroduction() {
   $('off').hidden = off.length === 0;
   if (off.length)
     $('off').replaceChildren(
-      `Without ${off.map(offText).join('; ')}. `,
+      `Without ${offText(off)}. `,
       original && original.output ? (original.output === output ? `With all heads the ${trace.groups.has('cross') ? 'translation' : 'continuation'} is the same. ` : `With all heads: ${original.output} `) : '',
       el('button', {class: 'plain', onclick: () => go({off: ''})}, 'Enable all heads'));
 }
