@@ -312,8 +312,11 @@ static inline bool mh_attention_is_interleaved(const mh_attention_desc *desc, si
 size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                                      mh_a_operand queries, const mh_panels *keys, float *scores);
 
-// Q K^T for all n keys, with forward's summation order if it is f32. Keys are B operands of
-// job->gemm: one packed panel, or panels of f32.
+// Q K^T for all n keys in f32, with forward's summation order. Keys are panels of f32.
+void mh_attention_gemm_keys_f32(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                mh_a_operand queries, const mh_panels *keys, float *scores);
+
+// The same with operands of job->gemm: keys are one packed panel, or panels of f32.
 void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
                             mh_a_operand queries, const mh_panels *keys, float *scores);
 

@@ -56,19 +56,16 @@ size_t mh_attention_gemm_interleaved(const mh_attention_job *job, size_t begin, 
     return part.columns;
 }
 
-void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+// The same from column j on with the products of `gemm`.
+static void gemm_key_panels(const mh_gemm *gemm, size_t E, size_t j, size_t m, size_t n,
                             mh_a_operand queries, const mh_panels *keys, float *scores)
 {
-    const mh_gemm *gemm = job->gemm;
     mh_panel_part part;
-    size_t j = 0;
-    if (!gemm->pack_b)
-        j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
     for (; j < n; j += part.columns) {
         part = mh_panel_from(keys, j, n, sizeof(float));
         gemm->gemm(&(mh_gemm_args){.m = m,
                                    .n = part.columns,
-                                   .k = job->desc->E,
+                                   .k = E,
                                    .a = queries.data,
                                    .lda = queries.stride,
                                    .b = part.data,
@@ -76,6 +73,22 @@ void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m,
                                    .c = scores + j,
                                    .ldc = MH_KEY_TILE});
     }
+}
+
+void mh_attention_gemm_keys_f32(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                                mh_a_operand queries, const mh_panels *keys, float *scores)
+{
+    const size_t j = mh_attention_gemm_interleaved(job, begin, m, n, queries, keys, scores);
+    gemm_key_panels(&job->kernels->f32, job->desc->E, j, m, n, queries, keys, scores);
+}
+
+void mh_attention_gemm_keys(const mh_attention_job *job, size_t begin, size_t m, size_t n,
+                            mh_a_operand queries, const mh_panels *keys, float *scores)
+{
+    if (job->gemm->pack_b)
+        gemm_key_panels(job->gemm, job->desc->E, 0, m, n, queries, keys, scores);
+    else
+        mh_attention_gemm_keys_f32(job, begin, m, n, queries, keys, scores);
 }
 
 mh_score_map mh_attention_score_map(const mh_attention_job *job, const mh_sequence *sequence,

@@ -81,27 +81,72 @@ static void attention_weights_gemm_row_block(const mh_attention_job *job, size_t
         memset(scratch->scores + r * MH_KEY_TILE + count, 0, (columns - count) * sizeof(float));
 }
 
+// The keys of a tile as f32, in `memory` or where they are.
+static mh_panels load_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
+                           size_t tile, size_t count, mh_kv_reading reading, float *memory,
+                           mh_attention_scratch *scratch)
+{
+    const mh_attention_desc *p = job->desc;
+    if (p->cache)
+        return mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile, reading,
+                                memory, scratch->values_f32)
+            .keys;
+    mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
+    return (mh_panels){memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
+}
+
 // The keys of a tile as a B operand: one packed panel, or panels of f32.
 static mh_panels pack_keys(const mh_attention_job *job, const mh_sequence *sequence, size_t group,
                            size_t tile, size_t count, mh_attention_scratch *scratch)
 {
-    const mh_attention_desc *p = job->desc;
     const bool has_layout = job->gemm->pack_b;
     float *memory = mh_b_source(job->gemm, scratch->keys[0], scratch->keys_f32);
-    mh_panels keys = {memory, p->E, MH_KEY_TILE, MH_KEY_TILE};
-    if (p->cache)
-        keys = mh_kv_cache_tile(p->cache, job->kernels, sequence->index, group, tile,
-                                has_layout ? MH_KV_ROWS : MH_KV_F32, memory, scratch->values_f32)
-                   .keys;
-    else
-        mh_attention_load_keys(job, sequence, group, tile, count, memory, scratch);
-    if (has_layout) {
-        const mh_pack_source rows = {.data = keys.data, .stride = (ptrdiff_t)keys.columns};
-        job->gemm->pack_b(p->E, mh_round_up(count, job->kernels->lanes), &rows, scratch->keys[0],
-                          MH_KEY_TILE);
-        keys = (mh_panels){scratch->keys[0], p->E, MH_KEY_TILE, MH_KEY_TILE};
+    const mh_panels keys = load_keys(job, sequence, group, tile, count,
+                                     has_layout ? MH_KV_ROWS : MH_KV_F32, memory, scratch);
+    if (!has_layout)
+        return keys;
+    const size_t E = job->desc->E;
+    const mh_pack_source rows = {.data = keys.data, .stride = (ptrdiff_t)keys.columns};
+    job->gemm->pack_b(E, mh_round_up(count, job->kernels->lanes), &rows, scratch->keys[0],
+                      MH_KEY_TILE);
+    return (mh_panels){scratch->keys[0], E, MH_KEY_TILE, MH_KEY_TILE};
+}
+
+// Whether the MMA path left a row of this tile to the FMA path (find_few in attention_mma.c).
+static bool took_fma(const mh_attention_job *job, const mh_sequence *sequence,
+                     const mh_query_row *row, size_t tile, uint64_t live)
+{
+    if (!job->mma || live == 0 || live >> MH_SHORT_KEYS)
+        return false;
+    const size_t begin = tile / MH_KV_SPLIT * MH_KV_SPLIT;
+    uint64_t other;
+    for (size_t at = begin; at < begin + MH_KV_SPLIT; at += MH_KEY_TILE)
+        if (at != tile && mh_mask_tile(job->desc, job->kernels, sequence, row, 1, at, &other, NULL))
+            return false;
+    return true;
+}
+
+// Replaces Q K^T of the rows of a block that took the FMA path, whose operands were not rounded to
+// bf16: with other scores their weights would not sum to 1.
+static void recompute_fma_rows(const mh_attention_job *job, const output_rows *part, size_t first,
+                               size_t rows, size_t tile, size_t count, const uint64_t *live,
+                               mh_attention_scratch *scratch)
+{
+    const size_t E = job->desc->E, columns = mh_round_up(count, job->kernels->lanes);
+    mh_panels keys = {0};
+    for (size_t r = 0; r < rows; r++) {
+        const mh_query_row *row = &scratch->rows[first + r];
+        float *scores = scratch->scores + r * MH_KEY_TILE;
+        if (!took_fma(job, &part->sequence, row, tile, live[r]))
+            continue;
+        if (!keys.data)
+            keys = load_keys(job, &part->sequence, row->head / job->desc->heads_per_group, tile,
+                             count, MH_KV_F32, scratch->keys_f32, scratch);
+        mh_attention_gemm_keys_f32(job, tile, 1, columns,
+                                   (mh_a_operand){scratch->staged + (first + r) * E, (ptrdiff_t)E},
+                                   &keys, scores);
+        memset(scores + count, 0, (columns - count) * sizeof(float));
     }
-    return keys;
 }
 
 // The number of keys of a tile that are stored: a cache has only the length of a sequence.
@@ -130,6 +175,8 @@ static void weigh_tile(const mh_attention_job *job, const output_rows *part, siz
             keys = pack_keys(job, &part->sequence, head / p->heads_per_group, tile, there, scratch);
         attention_weights_gemm_row_block(job, first, rows, tile, there, needed ? &keys : NULL,
                                          scratch);
+        if (any)
+            recompute_fma_rows(job, part, first, rows, tile, there, live, scratch);
         for (size_t r = 0; r < rows; r++) {
             if (scratch->rows[first + r].query >= part->sequence.T)
                 continue; // this sequence of a packed batch has no such row

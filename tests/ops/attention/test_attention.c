@@ -244,11 +244,70 @@ static void error_ratio(void **state)
     assert_true(worst.rms <= 1.0 && worst.max <= 1.5); // the aims of the project
 }
 
+// ---- sums of weights ----------------------------------------------------------------------------
+
+typedef struct weighing {
+    size_t T, S, E;
+    mh_causal causal;
+    int64_t window_left;
+} weighing;
+
+// Large scores, in which the rounding of queries and keys to bf16 shows.
+static void check_sums(mh_context *context, const weighing *w)
+{
+    enum { H = 2 };
+    test_rng rng = {test_seed()};
+    const size_t rows[4] = {1, H, w->T, w->E}, keys[4] = {1, H, w->S, w->E};
+    test_tensor q = test_tensor_dense(MH_F32, 4, rows), k = test_tensor_dense(MH_F32, 4, keys);
+    test_tensor v = test_tensor_dense(MH_F32, 4, keys), out = test_tensor_dense(MH_F32, 4, rows);
+    test_tensor weights = test_tensor_dense(MH_F32, 4, (size_t[]){1, H, w->T, w->S});
+    test_fill_normal(&rng, &q.view, 3);
+    test_fill_normal(&rng, &k.view, 3);
+    test_fill_normal(&rng, &v.view, 1);
+    mh_attention_options options = mh_attention_options_default();
+    options.precision = MH_PRECISION_BF16;
+    options.causal = w->causal;
+    options.window_left = w->window_left;
+    options.weights = &weights.view;
+    test_ok(context, mh_attention_forward(context, &options, &q.view, &k.view, &v.view, &out.view));
+    const float *row = weights.view.data;
+    for (size_t r = 0; r < H * w->T; r++, row += w->S) {
+        double sum = 0;
+        for (size_t j = 0; j < w->S; j++)
+            sum += (double)row[j];
+        if (!(fabs(sum - 1) < 1e-5))
+            fail_msg("%s: T=%zu S=%zu E=%zu: row %zu sums to %.9g", mh_context_isa(context), w->T,
+                     w->S, w->E, r, sum);
+    }
+    test_tensor_free(&q);
+    test_tensor_free(&k);
+    test_tensor_free(&v);
+    test_tensor_free(&out);
+    test_tensor_free(&weights);
+}
+
+// The second pass has the scores of the first, whichever path a row took.
+static void bf16_sums(void **state)
+{
+    (void)state;
+    static const weighing all[] = {
+        {6, 6, 64, MH_CAUSAL_NONE, -1},        {1, 16, 64, MH_CAUSAL_NONE, -1},
+        {40, 17, 64, MH_CAUSAL_NONE, -1},      {100, 100, 64, MH_CAUSAL_TOP_LEFT, -1},
+        {600, 600, 32, MH_CAUSAL_TOP_LEFT, 8}, {30, 30, 136, MH_CAUSAL_TOP_LEFT, -1}};
+    for (size_t level = 0; test_level(level); level++) {
+        mh_context *context = test_context(test_level(level), 1);
+        for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+            check_sums(context, &all[i]);
+        mh_context_free(context);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_cases),
         cmocka_unit_test(error_ratio),
+        cmocka_unit_test(bf16_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
