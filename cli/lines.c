@@ -18,11 +18,20 @@ int check_line(const char *name, size_t number, mh_text line)
     return EXIT_INPUT;
 }
 
-mh_text skip_byte_order_mark(mh_text line)
+static mh_text skip_byte_order_mark(mh_text line)
 {
     static const char mark[3] = {'\xef', '\xbb', '\xbf'};
     const bool marked = line.size >= sizeof mark && memcmp(line.bytes, mark, sizeof mark) == 0;
     return marked ? (mh_text){line.bytes + sizeof mark, line.size - sizeof mark} : line;
+}
+
+void lines_clean(mh_text *items, size_t count, bool has_first)
+{
+    if (count && has_first)
+        items[0] = skip_byte_order_mark(items[0]);
+    for (size_t i = 0; i < count; i++)
+        if (items[i].size && items[i].bytes[items[i].size - 1] == '\r')
+            items[i].size--;
 }
 
 static int lines_split(lines *l, size_t size)

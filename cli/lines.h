@@ -17,8 +17,9 @@ typedef struct lines {
 int lines_read(const char *path, lines *l);
 // Checks that line `number` of `name` is valid UTF-8; returns an exit code after reporting errors.
 int check_line(const char *name, size_t number, mh_text line);
-// A text's first line without a byte-order mark, U+FEFF.
-mh_text skip_byte_order_mark(mh_text line);
+// Removes what is not text from lines: the byte-order mark of a file's first one, and the carriage
+// return before a newline.
+void lines_clean(mh_text *items, size_t count, bool has_first);
 void lines_free(lines *l); // may never have been read
 
 #endif

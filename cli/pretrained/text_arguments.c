@@ -211,8 +211,7 @@ int text_arguments_read(text_arguments *t)
     if (strcmp(path, "-") == 0 && isatty(STDIN_FILENO))
         note_standard_input(t);
     int code = lines_read(path, &t->lines);
-    if (t->lines.count)
-        t->lines.items[0] = skip_byte_order_mark(t->lines.items[0]);
+    lines_clean(t->lines.items, t->lines.count, true);
     t->texts = t->lines.items;
     t->count = t->lines.count;
     return code;

@@ -121,8 +121,7 @@ static int translate_file(translate *t)
     lines l;
     int code = lines_read(t->input_path, &l);
     t->total = l.count;
-    if (l.count)
-        l.items[0] = skip_byte_order_mark(l.items[0]);
+    lines_clean(l.items, l.count, true);
     const size_t block = BLOCK * t->ranks.ranks;
     for (size_t first = 0; first < l.count && code == EXIT_DONE; first += block)
         code =
@@ -138,8 +137,7 @@ static int translate_stream(translate *t)
                      .prompts = isatty(STDIN_FILENO) && isatty(STDERR_FILENO) && !is_quiet()};
     int code = stream_take(&s, BLOCK * t->ranks.ranks);
     while (code == EXIT_DONE && s.count > 0) {
-        if (t->number == 0)
-            s.items[0] = skip_byte_order_mark(s.items[0]);
+        lines_clean(s.items, s.count, t->number == 0);
         size_t good = 0; // lines before an invalid one are translated
         while (good < s.count &&
                mh_utf8_valid(s.items[good].bytes, s.items[good].size) == s.items[good].size)

@@ -33,6 +33,10 @@ done
 multihead generate -m tiny $scalar -n 9 --temperature 3 --seed 4 --input lines | cmp -s - expected ||
     echo "another seed, another text"
 
+# Lines that end as on Windows
+printf 'The cat\r\nA\r\n' >windows
+multihead generate -m tiny $scalar -n 1 --json --input windows | grep -o '"prompt": "[^"]*"'
+
 # Where it ends
 text=$(multihead generate -m tiny $scalar -n 8 "The cat")
 run multihead generate -m tiny $scalar -n 8 --stop "$(printf %s "$text" | cut -c 4-5)" "The cat"

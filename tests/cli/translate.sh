@@ -44,6 +44,11 @@ printf '\357\273\277le chat\n' >marked.txt
 multihead translate -m model $scalar --input marked.txt | cmp - plain.txt && echo "no mark"
 multihead translate -m model $scalar <marked.txt | cmp - plain.txt && echo "no mark"
 
+# Nor is the carriage return of a file from Windows.
+printf 'le chat\r\n' >windows.txt
+multihead translate -m model $scalar --json --input windows.txt | grep -o '"source": "[^"]*"'
+multihead translate -m model $scalar --json <windows.txt | grep -o '"source": "[^"]*"'
+
 # Texts in another language than that of the model's name give one note.
 cp -r model made-fr-en
 run multihead translate -m made-fr-en $scalar "The cat is on the mat." "It is on it."
