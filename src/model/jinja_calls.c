@@ -74,7 +74,7 @@ static mh_status call_dict(mh_jinja_run *r, const mh_jinja_node *node, const mh_
     if (!value->kind)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < a->count; i++)
-        MH_TRY(mh_jinja_set(r->context, r->arena, value->dict, a->names[i], a->values[i]));
+        MH_TRY(mh_jinja_put(r, value->dict, a->names[i], a->values[i]));
     return MH_OK;
 }
 
@@ -147,6 +147,7 @@ static mh_status set_parameters(mh_jinja_run *r, const mh_jinja_node *macro,
         bool given = i < arguments->positional;
         if (given)
             value = arguments->values[i];
+        mh_jinja_spend(r, (arguments->count - arguments->positional) * (8 + p->name.size));
         for (size_t j = arguments->positional; j < arguments->count && !given; j++) {
             given = mh_text_equal(arguments->names[j], p->name);
             value = given ? arguments->values[j] : value;
@@ -173,13 +174,14 @@ static mh_status call_macro(mh_jinja_run *r, const mh_jinja_node *macro,
 
 // ---- methods ------------------------------------------------------------------------------------
 
-static mh_status list_entries(mh_jinja_run *r, const mh_jinja_dict *dict, bool names, bool values,
-                              mh_jinja_value *value)
+static mh_status list_entries(mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_dict *dict,
+                              bool names, bool values, mh_jinja_value *value)
 {
     *value = mh_jinja_new_list(r->context, r->arena);
     if (!value->kind)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < dict->count; i++) {
+        MH_TRY(mh_jinja_step(r, node));
         const mh_jinja_value name = mh_jinja_string(dict->entries[i].name);
         mh_jinja_value item = names ? name : dict->entries[i].value;
         if (names && values) {
@@ -199,13 +201,13 @@ static mh_status call_of_dict(mh_jinja_run *r, const mh_jinja_node *node, const 
 {
     const bool items = mh_text_is(node->name, "items");
     if (items || mh_text_is(node->name, "keys") || mh_text_is(node->name, "values"))
-        return list_entries(r, of->dict, !mh_text_is(node->name, "values"),
+        return list_entries(r, node, of->dict, !mh_text_is(node->name, "values"),
                             !mh_text_is(node->name, "keys"), value);
     const mh_jinja_value name = mh_jinja_argument(a, 0, NULL);
     if (!mh_text_is(node->name, "get") || name.kind != MH_JINJA_STRING)
         return mh_jinja_run_fail(r, node, "found the method %.*s of a dict, which is not supported",
                                  (int)node->name.size, node->name.bytes);
-    const mh_jinja_value *found = mh_jinja_get(of->dict, name.string);
+    const mh_jinja_value *found = mh_jinja_get(r, of->dict, name.string);
     *value = found ? *found : a->positional > 1 ? a->values[1] : mh_jinja_none();
     return MH_OK;
 }
@@ -265,6 +267,8 @@ static mh_status call_affix(mh_jinja_run *r, const mh_jinja_node *node, mh_text 
         if (list->items[i].kind != MH_JINJA_STRING)
             return mh_jinja_run_fail(r, node, "%.*s: expected a string", (int)node->name.size,
                                      node->name.bytes);
+        MH_TRY(mh_jinja_step(r, node));
+        mh_jinja_spend(r, list->items[i].string.size);
         found = found || has_affix(text, list->items[i].string, end);
     }
     *value = mh_jinja_boolean(found);

@@ -52,7 +52,7 @@ static mh_status calculate(const mh_jinja_run *r, const mh_jinja_node *node, int
     return MH_OK;
 }
 
-static mh_status compare(const mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_value *a,
+static mh_status compare(mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_value *a,
                          const mh_jinja_value *b, bool *result)
 {
     int order;
@@ -60,6 +60,7 @@ static mh_status compare(const mh_jinja_run *r, const mh_jinja_node *node, const
         order = (a->integer > b->integer) - (a->integer < b->integer);
     } else if (a->kind == MH_JINJA_STRING && b->kind == MH_JINJA_STRING) {
         const size_t size = a->string.size < b->string.size ? a->string.size : b->string.size;
+        mh_jinja_spend(r, size);
         order = memcmp(a->string.bytes, b->string.bytes, size);
         if (order == 0)
             order = (a->string.size > b->string.size) - (a->string.size < b->string.size);
@@ -86,7 +87,7 @@ static mh_status eval_compared(mh_jinja_run *r, const mh_jinja_node *node, const
     bool result;
     const bool negated = node->name.bytes[0] == '!' || node->name.bytes[0] == 'n';
     if (mh_text_is(node->name, "==") || mh_text_is(node->name, "!="))
-        result = mh_jinja_equal(a, b);
+        MH_TRY(mh_jinja_equal(r, node, a, b, &result));
     else if (mh_text_is(node->name, "in") || mh_text_is(node->name, "not in"))
         MH_TRY(mh_jinja_contains(r, node, b, a, &result));
     else
@@ -193,7 +194,7 @@ static mh_status eval_dict(mh_jinja_run *r, const mh_jinja_node *node, mh_jinja_
         if (key.kind != MH_JINJA_STRING)
             return mh_jinja_run_fail(r, node, "%s is a key, expected strings",
                                      mh_jinja_kind_name(key.kind));
-        MH_TRY(mh_jinja_set(r->context, r->arena, value->dict, key.string, item));
+        MH_TRY(mh_jinja_put(r, value->dict, key.string, item));
     }
     return MH_OK;
 }
@@ -221,7 +222,7 @@ static mh_status eval_test(mh_jinja_run *r, const mh_jinja_node *node, mh_jinja_
     return MH_OK;
 }
 
-static mh_status eval_name(const mh_jinja_run *r, const mh_jinja_node *node, mh_jinja_value *value)
+static mh_status eval_name(mh_jinja_run *r, const mh_jinja_node *node, mh_jinja_value *value)
 {
     const mh_jinja_value *found = mh_jinja_find_variable(r, node->name);
     *value = (mh_jinja_value){0};

@@ -149,6 +149,7 @@ static mh_status filter_items(const filter_call *c, mh_jinja_value *out)
         return MH_ERROR_MEMORY;
     for (size_t i = 0; i < c->in->dict->count; i++) {
         const mh_jinja_entry *entry = &c->in->dict->entries[i];
+        MH_TRY(mh_jinja_step(c->run, c->node));
         const mh_jinja_value pair = mh_jinja_new_list(c->run->context, c->run->arena);
         if (!pair.kind)
             return MH_ERROR_MEMORY;
@@ -169,6 +170,7 @@ static mh_status filter_join(const filter_call *c, mh_jinja_value *out)
     MH_TRY(mh_jinja_text(c->run, c->node, &between, &gap));
     *out = mh_jinja_string((mh_text){"", 0});
     for (size_t i = 0; i < items->count; i++) {
+        MH_TRY(mh_jinja_step(c->run, c->node));
         MH_TRY(mh_jinja_text(c->run, c->node, &items->items[i], &text));
         if (i)
             MH_TRY(mh_jinja_join(c->run, c->node, out->string, gap, out));
@@ -348,13 +350,11 @@ mh_status mh_jinja_apply_test(mh_jinja_run *r, const mh_jinja_node *node, mh_tex
     MH_TRY(mh_jinja_step(r, node));
     if (test_kind(name, in, result))
         return MH_OK;
-    if (mh_text_is(name, "equalto") || mh_text_is(name, "eq") || mh_text_is(name, "==") ||
-        mh_text_is(name, "sameas")) {
-        *result = mh_jinja_equal(in, &other);
-        return MH_OK;
-    }
-    if (mh_text_is(name, "ne") || mh_text_is(name, "!=")) {
-        *result = !mh_jinja_equal(in, &other);
+    const bool unequal = mh_text_is(name, "ne") || mh_text_is(name, "!=");
+    if (unequal || mh_text_is(name, "equalto") || mh_text_is(name, "eq") ||
+        mh_text_is(name, "==") || mh_text_is(name, "sameas")) {
+        MH_TRY(mh_jinja_equal(r, node, in, &other, result));
+        *result = *result != unequal;
         return MH_OK;
     }
     if (mh_text_is(name, "in"))

@@ -143,6 +143,8 @@ mh_status mh_jinja_run_fail(const mh_jinja_run *r, const mh_jinja_node *node, co
                             ...) MH_PRINTF(3, 4);
 
 mh_status mh_jinja_step(mh_jinja_run *r, const mh_jinja_node *node);
+// Counts comparisons of bytes; the next step fails if they were too many.
+void mh_jinja_spend(mh_jinja_run *r, size_t comparisons);
 // Counts the steps of looking for `what` in a text, or of going through that.
 mh_status mh_jinja_search(mh_jinja_run *r, const mh_jinja_node *node, mh_text in, mh_text what);
 mh_status mh_jinja_eval(mh_jinja_run *r, const mh_jinja_node *node, mh_jinja_value *value);
@@ -151,7 +153,7 @@ mh_status mh_jinja_execute(mh_jinja_run *r, const mh_jinja_node *first);
 // The body's output as a string.
 mh_status mh_jinja_capture(mh_jinja_run *r, const mh_jinja_node *first, mh_jinja_value *value);
 
-mh_jinja_value *mh_jinja_find_variable(const mh_jinja_run *r, mh_text name); // NULL: undefined
+mh_jinja_value *mh_jinja_find_variable(mh_jinja_run *r, mh_text name); // NULL: undefined
 mh_status mh_jinja_set_variable(mh_jinja_run *r, mh_text name, mh_jinja_value value);
 
 // Evaluated arguments: those without a name first.
@@ -179,10 +181,14 @@ mh_status mh_jinja_apply_test(mh_jinja_run *r, const mh_jinja_node *node, mh_tex
 
 const char *mh_jinja_kind_name(mh_jinja_kind kind);
 bool mh_jinja_truth(const mh_jinja_value *value);
-bool mh_jinja_equal(const mh_jinja_value *a, const mh_jinja_value *b);
-mh_jinja_value *mh_jinja_get(const mh_jinja_dict *dict, mh_text name); // NULL: none
+mh_jinja_value *mh_jinja_get(mh_jinja_run *r, const mh_jinja_dict *dict,
+                             mh_text name); // NULL: none
+mh_status mh_jinja_put(mh_jinja_run *r, mh_jinja_dict *dict, mh_text name, mh_jinja_value value);
 bool mh_jinja_is_dict(const mh_jinja_value *value);
 size_t mh_jinja_characters(mh_text text);
+
+mh_status mh_jinja_equal(mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_value *a,
+                         const mh_jinja_value *b, bool *equal);
 
 // All of these may refuse the kinds of their values.
 mh_status mh_jinja_text(mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_value *value,

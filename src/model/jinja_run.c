@@ -33,25 +33,41 @@ mh_status mh_jinja_step(mh_jinja_run *r, const mh_jinja_node *node)
     return MH_OK;
 }
 
+enum { COMPARISONS = 1024 }; // of bytes, in a step
+
+static void take_steps(mh_jinja_run *r, size_t steps)
+{
+    r->steps = steps < r->steps ? r->steps - steps : 0;
+}
+
+void mh_jinja_spend(mh_jinja_run *r, size_t comparisons)
+{
+    take_steps(r, comparisons / COMPARISONS);
+}
+
 mh_status mh_jinja_search(mh_jinja_run *r, const mh_jinja_node *node, mh_text in, mh_text what)
 {
-    enum { COMPARISONS = 1024 }; // of bytes, in a step
-    const size_t steps = in.size / COMPARISONS * (what.size + 1) + what.size / COMPARISONS + 1;
-    r->steps = steps < r->steps ? r->steps - steps : 0;
+    take_steps(r, in.size / COMPARISONS * (what.size + 1) + what.size / COMPARISONS + 1);
     return mh_jinja_step(r, node);
 }
 
 // ---- variables ----------------------------------------------------------------------------------
 
-static mh_jinja_value *find_between(const mh_jinja_run *r, size_t from, size_t end, mh_text name)
+static mh_jinja_value *find_between(mh_jinja_run *r, size_t from, size_t end, mh_text name)
 {
-    for (size_t i = end; i > from; i--)
-        if (mh_text_equal(r->variables[i - 1].name, name))
-            return &r->variables[i - 1].value;
-    return NULL;
+    mh_jinja_value *found = NULL;
+    size_t comparisons = 0;
+    for (size_t i = end; i > from && !found; i--) {
+        mh_jinja_entry *variable = &r->variables[i - 1];
+        comparisons += sizeof name.size + (variable->name.size == name.size ? name.size : 0);
+        if (mh_text_equal(variable->name, name))
+            found = &variable->value;
+    }
+    mh_jinja_spend(r, comparisons);
+    return found;
 }
 
-mh_jinja_value *mh_jinja_find_variable(const mh_jinja_run *r, mh_text name)
+mh_jinja_value *mh_jinja_find_variable(mh_jinja_run *r, mh_text name)
 {
     mh_jinja_value *found = find_between(r, r->floor, r->count, name);
     return found || r->floor == 0 ? found : find_between(r, 0, r->globals, name);
@@ -85,7 +101,7 @@ static mh_status run_set(mh_jinja_run *r, const mh_jinja_node *node)
     if (!of || of->kind != MH_JINJA_NAMESPACE)
         return mh_jinja_run_fail(r, node, "a member of %s is set, expected a namespace",
                                  of ? mh_jinja_kind_name(of->kind) : "an undefined value");
-    return mh_jinja_set(r->context, r->arena, of->dict, node->value.string, value);
+    return mh_jinja_put(r, of->dict, node->value.string, value);
 }
 
 // ---- loops --------------------------------------------------------------------------------------

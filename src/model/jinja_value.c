@@ -67,10 +67,18 @@ mh_status mh_jinja_append(mh_context *context, mh_result_arena *arena, mh_jinja_
     return MH_OK;
 }
 
+static mh_jinja_value *find_entry(const mh_jinja_dict *dict, mh_text name)
+{
+    for (size_t i = 0; i < dict->count; i++)
+        if (mh_text_equal(dict->entries[i].name, name))
+            return &dict->entries[i].value;
+    return NULL;
+}
+
 mh_status mh_jinja_set(mh_context *context, mh_result_arena *arena, mh_jinja_dict *dict,
                        mh_text name, mh_jinja_value value)
 {
-    mh_jinja_value *found = mh_jinja_get(dict, name);
+    mh_jinja_value *found = find_entry(dict, name);
     if (found) {
         *found = value;
         return MH_OK;
@@ -82,6 +90,24 @@ mh_status mh_jinja_set(mh_context *context, mh_result_arena *arena, mh_jinja_dic
     dict->entries = entries;
     entries[dict->count++] = (mh_jinja_entry){name, value};
     return MH_OK;
+}
+
+// A name is compared with all of a dict, byte by byte with those of its size.
+static void spend_lookup(mh_jinja_run *r, const mh_jinja_dict *dict, mh_text name)
+{
+    mh_jinja_spend(r, dict->count * (sizeof name.size + name.size));
+}
+
+mh_jinja_value *mh_jinja_get(mh_jinja_run *r, const mh_jinja_dict *dict, mh_text name)
+{
+    spend_lookup(r, dict, name);
+    return find_entry(dict, name);
+}
+
+mh_status mh_jinja_put(mh_jinja_run *r, mh_jinja_dict *dict, mh_text name, mh_jinja_value value)
+{
+    spend_lookup(r, dict, name);
+    return mh_jinja_set(r->context, r->arena, dict, name, value);
 }
 
 mh_status mh_jinja_take(mh_jinja_run *r, const mh_jinja_node *node, size_t size, char **bytes)
@@ -136,10 +162,11 @@ static bool is_number(const mh_jinja_value *v)
     return v->kind == MH_JINJA_INTEGER || v->kind == MH_JINJA_BOOLEAN;
 }
 
-static bool equal_lists(const mh_jinja_list *a, const mh_jinja_list *b, int depth);
+static bool equal_lists(mh_jinja_run *r, const mh_jinja_list *a, const mh_jinja_list *b, int depth);
 
 // Dicts are equal only to themselves: templates compare strings and numbers.
-static bool equal_within(const mh_jinja_value *a, const mh_jinja_value *b, int depth)
+static bool equal_within(mh_jinja_run *r, const mh_jinja_value *a, const mh_jinja_value *b,
+                         int depth)
 {
     if (is_number(a) && is_number(b))
         return a->integer == b->integer;
@@ -147,9 +174,10 @@ static bool equal_within(const mh_jinja_value *a, const mh_jinja_value *b, int d
         return false;
     switch (a->kind) {
     case MH_JINJA_STRING:
+        mh_jinja_spend(r, a->string.size == b->string.size ? a->string.size : 0);
         return mh_text_equal(a->string, b->string);
     case MH_JINJA_LIST:
-        return equal_lists(a->list, b->list, depth);
+        return equal_lists(r, a->list, b->list, depth);
     case MH_JINJA_DICT:
     case MH_JINJA_NAMESPACE:
         return a->dict == b->dict;
@@ -160,26 +188,25 @@ static bool equal_within(const mh_jinja_value *a, const mh_jinja_value *b, int d
     }
 }
 
-static bool equal_lists(const mh_jinja_list *a, const mh_jinja_list *b, int depth)
+// Each item is a step: lists may have the same list many times.
+static bool equal_lists(mh_jinja_run *r, const mh_jinja_list *a, const mh_jinja_list *b, int depth)
 {
+    if (a == b)
+        return true;
     bool equal = a->count == b->count && depth > 0;
-    for (size_t i = 0; i < a->count && equal; i++)
-        equal = equal_within(&a->items[i], &b->items[i], depth - 1);
-    return a == b || equal;
+    for (size_t i = 0; i < a->count && equal && r->steps > 0; i++) {
+        r->steps--;
+        equal = equal_within(r, &a->items[i], &b->items[i], depth - 1);
+    }
+    return equal;
 }
 
-bool mh_jinja_equal(const mh_jinja_value *a, const mh_jinja_value *b)
+mh_status mh_jinja_equal(mh_jinja_run *r, const mh_jinja_node *node, const mh_jinja_value *a,
+                         const mh_jinja_value *b, bool *equal)
 {
     enum { LISTS_IN_EACH_OTHER = 8 };
-    return equal_within(a, b, LISTS_IN_EACH_OTHER);
-}
-
-mh_jinja_value *mh_jinja_get(const mh_jinja_dict *dict, mh_text name)
-{
-    for (size_t i = 0; i < dict->count; i++)
-        if (mh_text_equal(dict->entries[i].name, name))
-            return &dict->entries[i].value;
-    return NULL;
+    *equal = equal_within(r, a, b, LISTS_IN_EACH_OTHER);
+    return mh_jinja_step(r, node);
 }
 
 size_t mh_jinja_characters(mh_text text)
@@ -232,16 +259,14 @@ mh_status mh_jinja_contains(mh_jinja_run *r, const mh_jinja_node *node, const mh
         return MH_OK;
     }
     if (in->kind == MH_JINJA_DICT) {
-        *found = what->kind == MH_JINJA_STRING && mh_jinja_get(in->dict, what->string);
+        *found = what->kind == MH_JINJA_STRING && mh_jinja_get(r, in->dict, what->string);
         return MH_OK;
     }
     if (in->kind != MH_JINJA_LIST)
         return mh_jinja_run_fail(r, node, "%s is looked for in %s", mh_jinja_kind_name(what->kind),
                                  mh_jinja_kind_name(in->kind));
-    for (size_t i = 0; i < in->list->count && !*found; i++) {
-        MH_TRY(mh_jinja_step(r, node));
-        *found = mh_jinja_equal(&in->list->items[i], what);
-    }
+    for (size_t i = 0; i < in->list->count && !*found; i++)
+        MH_TRY(mh_jinja_equal(r, node, &in->list->items[i], what, found));
     return MH_OK;
 }
 
@@ -259,9 +284,11 @@ mh_status mh_jinja_items(mh_jinja_run *r, const mh_jinja_node *node, const mh_ji
     const mh_jinja_value made = mh_jinja_new_list(r->context, r->arena);
     if (!made.kind)
         return MH_ERROR_MEMORY;
-    for (size_t i = 0; v->kind == MH_JINJA_DICT && i < v->dict->count; i++)
+    for (size_t i = 0; v->kind == MH_JINJA_DICT && i < v->dict->count; i++) {
+        MH_TRY(mh_jinja_step(r, node));
         MH_TRY(mh_jinja_append(r->context, r->arena, made.list,
                                mh_jinja_string(v->dict->entries[i].name)));
+    }
     for (size_t i = 0, n; v->kind == MH_JINJA_STRING && i < v->string.size; i += n) {
         mh_utf8_decode(v->string.bytes + i, &n);
         MH_TRY(mh_jinja_step(r, node));
@@ -289,7 +316,7 @@ mh_status mh_jinja_index(mh_jinja_run *r, const mh_jinja_node *node, const mh_ji
         return mh_jinja_run_fail(r, node, "a part of an undefined value is asked for");
     if (mh_jinja_is_dict(of)) {
         const mh_jinja_value *found =
-            index->kind == MH_JINJA_STRING ? mh_jinja_get(of->dict, index->string) : NULL;
+            index->kind == MH_JINJA_STRING ? mh_jinja_get(r, of->dict, index->string) : NULL;
         if (found)
             *value = *found;
         return MH_OK;

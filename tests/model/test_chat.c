@@ -98,6 +98,49 @@ static void others_are_refused(void **state)
     }
 }
 
+// Templates end: what one step compares or lists counts, too.
+static void long_steps_count(void **state)
+{
+    (void)state;
+    enum { NAMES = 4000, EACH = 32 };
+    static const char *const works[] = {
+        // lists of 16^7 numbers
+        "{% set n = namespace(a=[1], b=[1]) %}{% for i in range(7) %}"
+        "{% set n.a = n.a + n.a %}{% set n.b = n.b + n.b %}"
+        "{% set n.a = [n.a, n.a, n.a, n.a, n.a, n.a, n.a, n.a] %}"
+        "{% set n.b = [n.b, n.b, n.b, n.b, n.b, n.b, n.b, n.b] %}{% endfor %}{{ n.a == n.b }}",
+        "{% set n = namespace(a='x') %}{% for i in range(19) %}{% set n.a = n.a ~ n.a %}"
+        "{% endfor %}{% set b = n.a ~ '' %}"
+        "{% for i in range(9999) %}{% if n.a == b %}{% endif %}{% endfor %}",
+        "{% for i in range(50000) %}{{ unknown }}{% endfor %}",
+        "{% for i in range(50000) %}{% if 'k' in d %}{% endif %}{% endfor %}",
+        "{% for i in range(2000) %}{% for k in d %}{% break %}{% endfor %}{% endfor %}",
+        "{% for i in range(2000) %}{% set x = d.items() %}{% endfor %}",
+        "{% for i in range(2000) %}{% set x = d.keys() | list %}{% endfor %}",
+    };
+    const mh_chat_message message = {MH_CHAT_USER, {"a", 1}};
+    const mh_text none = {"", 0};
+    const size_t room = 2 * NAMES * EACH + 1024;
+    char *template = malloc(room), *end = template;
+    assert_non_null(template);
+    for (int i = 0; i < NAMES; i++)
+        end += sprintf(end, "{%% set v%04d = 1 %%}", i);
+    end += sprintf(end, "{%% set d = {");
+    for (int i = 0; i < NAMES; i++)
+        end += sprintf(end, "'k%04d': 1, ", i);
+    end += sprintf(end, "} %%}");
+    for (size_t i = 0; i < sizeof works / sizeof *works; i++) {
+        mh_buffer text = {0};
+        strcpy(end, works[i]);
+        const mh_status status = mh_chat_render(context, (mh_text){template, strlen(template)},
+                                                none, none, &message, 1, &text);
+        if (status != MH_ERROR_UNSUPPORTED || !strstr(mh_error_message(context), "too many steps"))
+            fail_msg("%s: found \"%s\", expected too many steps", works[i],
+                     status ? mh_error_message(context) : text.data);
+    }
+    free(template);
+}
+
 // Every prefix of a template: nothing is read beyond the end.
 static void parts_of_templates(void **state)
 {
@@ -239,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(templates_write_what_jinja_does),
         cmocka_unit_test(others_are_refused),
+        cmocka_unit_test(long_steps_count),
         cmocka_unit_test(parts_of_templates),
         cmocka_unit_test(names_stand_for_templates),
         cmocka_unit_test(messages_are_checked),
