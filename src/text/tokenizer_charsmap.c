@@ -150,6 +150,16 @@ bool mh_charsmap_apply(mh_context *context, const mh_tokenizer *t, bool longest,
 
 // ---- reading ------------------------------------------------------------------------------------
 
+static size_t longest_text(const char *texts, size_t size)
+{
+    size_t longest = 0;
+    for (size_t at = 0, length; at < size; at += length + 1) {
+        length = strlen(texts + at);
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
 mh_status mh_charsmap_read(mh_context *context, mh_tokenizer *t, const unsigned char *bytes,
                            size_t size)
 {
@@ -172,6 +182,11 @@ mh_status mh_charsmap_read(mh_context *context, mh_tokenizer *t, const unsigned 
         mh_utf8_valid(texts, texts_size) != texts_size)
         return mh_fail(context, MH_ERROR_FORMAT,
                        "the charsmap's texts are not UTF-8 that is ended by NUL");
+    map->longest = longest_text(texts, texts_size);
+    if (map->longest > MH_GROWTH_MAX)
+        return mh_fail(context, MH_ERROR_FORMAT,
+                       "the charsmap has a text of %zu bytes, expected at most %d", map->longest,
+                       MH_GROWTH_MAX);
     if (!mh_grow(context, &map->units, &map->capacity, trie_size / 4, sizeof *map->units) ||
         !mh_tokenizer_keep(context, t, texts, texts_size, &map->texts))
         return MH_ERROR_MEMORY;

@@ -18,6 +18,9 @@ typedef struct mh_span {
     size_t begin, size;
 } mh_span;
 
+// How many times as long replacements may make a text: files are untrusted.
+enum { MH_GROWTH_MAX = 4096 };
+
 typedef enum mh_model_kind {
     MH_MODEL_BPE,
     MH_MODEL_WORDPIECE,
@@ -124,6 +127,7 @@ typedef struct mh_charsmap {
     uint32_t *units;
     size_t count, capacity;
     mh_span texts;
+    size_t longest; // bytes of a text
 } mh_charsmap;
 
 typedef struct mh_components {

@@ -258,9 +258,36 @@ static mh_status read_part(const mh_build *b, const char *where, json_t *value,
     return MH_OK;
 }
 
+// How many times as long a replacement makes what it replaces.
+static size_t growth_of(const mh_component *c)
+{
+    const size_t size = c->pattern == MH_PATTERN_LITERAL && c->text.size ? c->text.size : 1;
+    return c->content.size > size ? (c->content.size + size - 1) / size : 1;
+}
+
+static mh_status check_growth(const mh_build *b, const char *where, size_t growth)
+{
+    if (growth <= MH_GROWTH_MAX)
+        return MH_OK;
+    return FAIL(b, "%s: makes texts up to %zu times as long, expected at most %d times", where,
+                growth, MH_GROWTH_MAX);
+}
+
 mh_status mh_json_normalizer(const mh_build *b, const char *where, json_t *value)
 {
-    return read_part(b, where, value, "normalizers", normalizers, &b->t->parts.normalizers);
+    mh_component_list *list = &b->t->parts.normalizers;
+    size_t growth = 1;
+    mh_status status = read_part(b, where, value, "normalizers", normalizers, list);
+    const size_t mapped = b->t->parts.charsmap.longest;
+    for (size_t i = 0; i < list->count && status == MH_OK; i++) {
+        const mh_component *c = &list->items[i];
+        if (c->kind == MH_NORMALIZE_REPLACE)
+            growth *= growth_of(c);
+        else if (c->kind == MH_NORMALIZE_PRECOMPILED && mapped)
+            growth *= mapped;
+        status = check_growth(b, where, growth);
+    }
+    return status;
 }
 
 mh_status mh_json_pre_tokenizer(const mh_build *b, const char *where, json_t *value)
@@ -278,6 +305,13 @@ mh_status mh_json_pre_tokenizer(const mh_build *b, const char *where, json_t *va
 
 mh_status mh_json_decoder(const mh_build *b, const char *where, json_t *value)
 {
+    mh_component_list *list = &b->t->parts.decoders;
+    size_t growth = 1;
     b->t->parts.joined_by_space = !value || json_is_null(value);
-    return read_part(b, where, value, "decoders", decoders, &b->t->parts.decoders);
+    mh_status status = read_part(b, where, value, "decoders", decoders, list);
+    for (size_t i = 0; i < list->count && status == MH_OK; i++) {
+        growth *= list->items[i].kind == MH_DECODE_REPLACE ? growth_of(&list->items[i]) : 1;
+        status = check_growth(b, where, growth);
+    }
+    return status;
 }

@@ -304,6 +304,9 @@ static void test_batch(void **state)
 // ---- files that are refused ---------------------------------------------------------------------
 
 #define MODEL "\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":1},\"unk_token\":\"a\"}"
+#define GROWS                                                                                      \
+    "{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},\"content\":\"aaaaaaaaaaaaaaaa\"}"
+#define GROWS_4 GROWS "," GROWS "," GROWS "," GROWS
 
 static void test_refused_json(void **state)
 {
@@ -319,6 +322,10 @@ static void test_refused_json(void **state)
         {"{" MODEL ",\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(a*)*\"},"
          "\"content\":\"\"}}",
          "\"(a*)*\" is not among the patterns that we have"},
+        {"{" MODEL ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[" GROWS_4 "]}}",
+         "normalizer: makes texts up to 65536 times as long, expected at most 4096 times"},
+        {"{" MODEL ",\"decoder\":{\"type\":\"Sequence\",\"decoders\":[" GROWS_4 "]}}",
+         "decoder: makes texts up to 65536 times as long, expected at most 4096 times"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"a\"}}",
          "base64 of 1 characters"},
         {"{" MODEL ",\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":"
