@@ -203,6 +203,8 @@ static const char *option_of(const train *t, const char *name, size_t size, bool
                                              {"after", "--after"},
                                              {"average", "--average"},
                                              {"batch_tokens", "--batch-tokens"},
+                                             {"beta1", "--beta1"},
+                                             {"beta2", "--beta2"},
                                              {"clip", "--clip"},
                                              {"crop_padding", "--crop-padding"},
                                              {"d_model", "--d-model"},

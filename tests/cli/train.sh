@@ -157,6 +157,7 @@ run multihead train --data pairs.tsv --after 20 -o run
 run multihead train --data pairs.tsv --heads 3 -o heads
 run multihead train --data pairs.tsv --dropout 1 -o dropout
 run multihead train --data pairs.tsv --lr 0 -o rate
+run multihead train --data pairs.tsv --beta2 2 -o rate
 run multihead train --data pairs.tsv --after 0u -o after
 run multihead train --data pairs.tsv extra -o run
 
