@@ -117,8 +117,8 @@ void print_program_help(FILE *to)
                 "  multihead attend --random 3x4 --trace            attention, in numbers\n"
                 "  multihead mha --embed-dim 4 --heads 2 --random 1x5 --trace --values\n"
                 "  multihead encoder --d-model 4 --nhead 2 --trace  a whole layer\n"
-                "  multihead translate -m fr-en \"Il fait beau.\"    a model that ships\n"
-                "  multihead look -m en-fr \"It is raining.\"        what its heads attend to\n");
+                "  multihead translate -m fr-en \"Il fait beau.\"     a model that ships\n"
+                "  multihead look -m en-fr \"It is raining.\"         what its heads attend to\n");
     fprintf(to, "\nOptions:\n"
                 "  -h, --help        show this help\n"
                 "  -V, --version     show the version\n"
