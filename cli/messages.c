@@ -142,7 +142,7 @@ int complain_status(const mh_context *context, mh_status status, const char *whe
     return status_exit_code(status);
 }
 
-int complain_model(const mh_context *context, mh_status status)
+int complain_input(const mh_context *context, mh_status status)
 {
     const int code = complain_status(context, status, NULL);
     return status == MH_ERROR_UNSUPPORTED ? EXIT_INPUT : code; // an unknown family, for instance

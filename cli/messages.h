@@ -37,8 +37,8 @@ int status_exit_code(mh_status status);
 // `where` may be NULL.
 int complain_status(const mh_context *context, mh_status status, const char *where);
 
-// The same for loading a model: one that is not supported is bad input.
-int complain_model(const mh_context *context, mh_status status);
+// The same for what is read, a model or a sound: what is not supported is bad input.
+int complain_input(const mh_context *context, mh_status status);
 
 // The same for writing a file: that is a failure, not a bad input file.
 int complain_output(const mh_context *context, mh_status status, const char *where);

@@ -504,7 +504,7 @@ static int look_at_sound(const look *l)
     window.text = l->target ? &text : NULL;
     window.columns = count_times(l);
     mh_status status = mh_audio_read(a->context, path, &audio);
-    int code = status ? complain_status(a->context, status, NULL) : EXIT_DONE;
+    int code = status ? complain_input(a->context, status) : EXIT_DONE;
     if (!status) {
         status = mh_transcribe_trace(a->context, a->model, NULL, &audio, &window, &trace);
         code = status ? complain_status(a->context, status, path)

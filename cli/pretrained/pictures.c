@@ -33,5 +33,5 @@ int picture_read(const text_arguments *t, mh_text path, mh_image *image)
     }
     const mh_status status = mh_image_read(t->context, name, image);
     free(name);
-    return status ? complain_status(t->context, status, NULL) : EXIT_DONE;
+    return status ? complain_input(t->context, status) : EXIT_DONE;
 }

@@ -138,7 +138,7 @@ int open_model(const common_options *common, const char *name, const mh_model_op
     if (code != EXIT_DONE)
         return code;
     mh_status status = mh_model_load(*context, *directory, options, model);
-    return status ? complain_model(*context, status) : EXIT_DONE;
+    return status ? complain_input(*context, status) : EXIT_DONE;
 }
 
 int text_arguments_open(text_arguments *t)

@@ -52,7 +52,7 @@ static int open_other(mh_context *context, const char *directory, mh_precision p
         options.precision = precision;
     mh_status status = mh_model_load(context, directory, &options, &s->model);
     if (status)
-        return complain_model(context, status);
+        return complain_input(context, status);
     s->pictures = mh_model_describe(s->model)->image_size > 0;
     const int code = check_served(directory, s);
     if (code != EXIT_DONE)
@@ -62,7 +62,7 @@ static int open_other(mh_context *context, const char *directory, mh_precision p
         status = mh_translator_from_model(context, s->model, &s->translator);
     if (s->task == TASK_FILL && mask_find(s->model, &s->mask))
         s->task = TASK_EMBED; // a tokenizer without a mask
-    return status ? complain_model(context, status) : EXIT_DONE;
+    return status ? complain_input(context, status) : EXIT_DONE;
 }
 
 static int open_translator_or_other(mh_context *context, const char *directory,
@@ -74,7 +74,7 @@ static int open_translator_or_other(mh_context *context, const char *directory,
     if (status == MH_ERROR_UNSUPPORTED) // an encoder-decoder that hears, for instance
         return open_other(context, directory, options->precision, s);
     s->task = TASK_TRANSLATE;
-    return status ? complain_model(context, status) : EXIT_DONE;
+    return status ? complain_input(context, status) : EXIT_DONE;
 }
 
 int served_open(mh_context *context, const char *directory,

@@ -34,9 +34,7 @@ static int read_sound(transcribe *t, mh_audio *audio)
                              : mh_audio_parse(t->context, name, bytes, size, audio);
         free(bytes);
     }
-    if (status)
-        complain_status(t->context, status, NULL);
-    return status == MH_ERROR_MEMORY ? EXIT_MEMORY : status ? EXIT_INPUT : EXIT_DONE;
+    return status ? complain_input(t->context, status) : EXIT_DONE;
 }
 
 // Segments are printed as they come, if there is a stream for them.

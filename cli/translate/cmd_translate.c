@@ -165,7 +165,7 @@ static int translate_open_model(translate *t)
     mh_status status =
         mh_translator_load_with(t->context, t->model_directory, &t->loading, &t->translator);
     if (status)
-        return complain_model(t->context, status);
+        return complain_input(t->context, status);
     t->languages = languages_of_model(t->translator, t->model_directory);
     const mh_translator_config *config = mh_translator_configuration(t->translator);
     if (t->options.alignment_layer >= (int)config->num_decoder_layers) {

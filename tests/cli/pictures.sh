@@ -18,6 +18,7 @@ multihead classify -m vit $scalar --top 1 [1-9]*.ppm | uniq -c | sed 's/^ *//' |
 printf 'P6 9 9 255\nabc' >short.ppm
 echo "no picture" >text.png
 run multihead classify -m vit $scalar --top 1 short.ppm rgb.ppm text.png missing.ppm
+run multihead classify -m vit text.png
 
 # Files that are no picture, or none that is accepted
 printf 'P6 100000 100000 255\n' >bomb.ppm
