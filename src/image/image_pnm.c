@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // PPM and PGM, in text (P2, P3) and binary (P5, P6).
 //
-//     P6 4 2 255      magic, width, height, largest value; "# ..." to the end of a line is a
-//     comment \n              one byte of whitespace 24 bytes        height rows of width pixels;
-//     two bytes per value, big-endian, above 255
+//     P6          magic
+//     4 2         width, height; "# ..." to the end of a line is a comment
+//     255         the largest value, then one byte of whitespace
+//     24 bytes    height rows of width pixels; above 255 two bytes per value, big-endian
 //
 // Values are scaled by 255 / largest and rounded to even, as Pillow does.
 #include "base/compiler.h"

@@ -67,9 +67,14 @@ static const char *name_format(const mh_source *source)
 {
     static const struct {
         const char *magic, *form, *name;
-    } formats[] = {{"\x89PNG", "", "PNG"},   {"\xff\xd8\xff", "", "JPEG"}, {"GIF8", "", "GIF"},
-                   {"BM", "", "BMP"},        {"II*", "", "TIFF"},          {"MM", "", "TIFF"},
-                   {"RIFF", "WEBP", "WebP"}, {"RIFF", "WAVE", "WAV"}};
+    } formats[] = {{"\x89PNG\r\n\x1a\n", "", "PNG"},
+                   {"\xff\xd8\xff", "", "JPEG"},
+                   {"GIF8", "", "GIF"},
+                   {"BM", "", "BMP"},
+                   {"II*", "", "TIFF"},
+                   {"MM", "", "TIFF"},
+                   {"RIFF", "WEBP", "WebP"},
+                   {"RIFF", "WAVE", "WAV"}};
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         const size_t size = strlen(formats[i].form);
         if (begins_with(source, formats[i].magic, strlen(formats[i].magic)) &&

@@ -68,6 +68,7 @@ static void portable_maps(void **state)
     REFUSED("RIFF....WEBPVP8 ", MH_ERROR_UNSUPPORTED, "found a file of type WebP");
     REFUSED("RIFF....WAVEfmt ", MH_ERROR_UNSUPPORTED, "found a file of type WAV");
     REFUSED("RIFF....AVI ", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
+    REFUSED("\x89PNG\n\x1a\n", MH_ERROR_UNSUPPORTED, "found an unknown kind of file"); // as text
     REFUSED("RIFF....WE", MH_ERROR_UNSUPPORTED, "found an unknown kind of file");
     REFUSED("P1 1 1 1", MH_ERROR_UNSUPPORTED, "found a P1 file, expected P2, P3, P5 or P6");
     REFUSED("P6 ", MH_ERROR_FORMAT, "byte 3: the file ends, expected the width");
