@@ -134,7 +134,8 @@ static int translate_to_memory(translate *t, block *b, uint64_t *sizes, char **b
     t->number = base + t->ranks.rank;
     t->step = t->ranks.ranks;
     const int code = count ? translate_texts(t, b->own, count) : EXIT_DONE;
-    fclose(t->printing.to);
+    if (fclose(t->printing.to) != 0) // `ends` may be beyond what is there
+        must_have(t, NULL);
     t->ends = NULL;
     t->printing.to = to;
     t->number = base + b->count;
