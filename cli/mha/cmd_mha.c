@@ -51,11 +51,9 @@ static const struct argp_option option_table[] = {
     {"model", KEY_MODEL, "FILE", 0,
      "its parameters: a .safetensors file or PyTorch checkpoint with PyTorch's names or those of "
      "tutorials (W_q, q_linear, qkv_layer ...), a directory with one in Hugging Face's layout, or "
-     "the "
-     "name of an installed model. "
-     "Widths are inferred from shapes; --heads is needed unless there is a config.json next to the "
-     "file. bias_k, bias_v and sinks are read if present. Default: random, initialised as in "
-     "PyTorch",
+     "the name of an installed model. Widths are inferred from shapes; --heads is needed unless "
+     "there is a config.json next to the file. bias_k, bias_v and sinks are read if present. "
+     "Default: random, initialised as in PyTorch",
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
      "prefix of their names in the file of a larger model: encoder.layers.0.self_attn.", 0},

@@ -205,8 +205,7 @@ static int refuse_family(const stack *s, const json_t *config)
         return EXIT_DONE;
     complain("--model %s: its layers are those of a '%.40s' model, and this command runs those of "
              "nn.Transformer%s; 'multihead mha -m %s --layer 0 --random 1x8 --trace' shows the "
-             "attention of a "
-             "layer, 'multihead look' what the heads attend to",
+             "attention of a layer, 'multihead look' what the heads attend to",
              s->model, family, s->decoder ? "Decoder" : "Encoder", s->model);
     return EXIT_INPUT;
 }

@@ -37,9 +37,8 @@ static const struct argp_option option_table[] = {
     {"model", KEY_MODEL, "FILE", 0,
      "their parameters: a .safetensors file or PyTorch checkpoint with the state_dict of the "
      "module in torch.nn, a layer or a stack; a directory with model.safetensors, or the name of "
-     "an "
-     "installed model. Sizes are inferred from it; --nhead is needed unless there is a config.json "
-     "in the directory. Default: random, initialised as in PyTorch",
+     "an installed model. Sizes are inferred from it; --nhead is needed unless there is a "
+     "config.json in the directory. Default: random, initialised as in PyTorch",
      0},
     {"prefix", KEY_PREFIX, "TEXT", 0,
      "prefix of their names in the file of a larger model, such as encoder. of nn.Transformer", 0},

@@ -118,8 +118,7 @@ static bool say_useless(const train *t, const mh_train_result *r)
     const char *directory = t->options.directory;
     if (r->update < r->warmup)
         note("done, but %s has hardly learnt anything: it ended at update %llu of its warm-up of "
-             "%llu. Try a "
-             "longer --after, or --warmup %llu in another directory",
+             "%llu. Try a longer --after, or --warmup %llu in another directory",
              directory, (unsigned long long)r->update, (unsigned long long)r->warmup,
              (unsigned long long)(r->update / 10 + 1));
     else if (t->options.task == MH_TASK_TRANSLATION && r->best_update && r->best_bleu < 1)

@@ -71,10 +71,8 @@ static const struct argp_option option_table[] = {
     {"data", KEY_DATA, "FILE", 0,
      "translation: source TAB target on each line; classification: label TAB text; further columns "
      "are ignored. lm: text, documents separated by empty lines; may be given several times, or "
-     "have "
-     "further files as arguments. "
-     "Pictures: a directory with a directory of pictures for every label, or an idx file of images "
-     "beside its file of labels",
+     "have further files as arguments. Pictures: a directory with a directory of pictures for "
+     "every label, or an idx file of images beside its file of labels",
      0},
     {"targets", KEY_TARGETS, "FILE", 0, "the targets, if FILE of --data has only sources", 0},
     {"valid", KEY_VALID, "FILE", 0,
@@ -113,8 +111,7 @@ static const struct argp_option option_table[] = {
      "start from the weights of this model, which also gives tokenizer and sizes: a translator "
      "trained by this command; lm: a GPT-2, Llama, Mistral, Qwen, Gemma or GPT-NeoX; "
      "classification: a BERT, DistilBERT or RoBERTa, with a config.json. The optimiser begins "
-     "anew; "
-     "a resumed run does not read it",
+     "anew; a resumed run does not read it",
      0},
     {"preset", KEY_PRESET, "NAME", 0, "nano, tiny, small or base; other options override its sizes",
      0},
@@ -148,8 +145,7 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, "Learning", 4},
     {"batch-tokens", KEY_BATCH_TOKENS, "N", 0,
      "source and target tokens per batch; pictures: their number. By default fewer for few data, "
-     "so "
-     "that the run has 200 updates",
+     "so that the run has 200 updates",
      0},
     ALIAS("batch-size"),
     {"accumulate", KEY_ACCUMULATE, "N", 0, "batches per update; default: 1", 0},

@@ -407,9 +407,7 @@ mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictu
                        path);
     if (run->label_count < 2)
         return mh_fail(run->context, MH_ERROR_FORMAT,
-                       "%.600s: found one label, %.80s, expected 2 "
-                       "or more",
-                       path, run->labels[0]);
+                       "%.600s: found one label, %.80s, expected 2 or more", path, run->labels[0]);
     return MH_OK;
 }
 

@@ -176,10 +176,9 @@ static mh_status topk_check(mh_context *context, const mh_topk_options *options,
     const mh_tensor *logits = job->logits;
     mh_status status = mh_check_float(context, "logits", logits, 2);
     if (!status && logits->shape[1] > INT32_MAX)
-        status = mh_fail(context, MH_ERROR_ARGUMENT,
-                         "logits: found %zu columns, expected %d or "
-                         "fewer",
-                         logits->shape[1], INT32_MAX);
+        status =
+            mh_fail(context, MH_ERROR_ARGUMENT, "logits: found %zu columns, expected %d or fewer",
+                    logits->shape[1], INT32_MAX);
     if (!status)
         status = check_results(context, "ids", job->ids, MH_I32, logits->shape[0], NULL);
     if (!status)

@@ -135,9 +135,8 @@ mh_status mh_sharded_agree(const mh_sharded_call *call, mh_status status)
         return status;
     if (own.failed != UINT64_MAX)
         return mh_fail(call->context, (mh_status)own.status,
-                       "rank %zu: %s (its own message has "
-                       "the details)",
-                       (size_t)own.failed, mh_status_name((mh_status)own.status));
+                       "rank %zu: %s (its own message has the details)", (size_t)own.failed,
+                       mh_status_name((mh_status)own.status));
     if (own.lowest != own.highest)
         return mh_fail(call->context, MH_ERROR_ARGUMENT,
                        "ranks: found different sizes, options, versions or instruction-set levels, "
