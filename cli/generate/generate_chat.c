@@ -49,7 +49,7 @@ int make_prompt(const generate *g, mh_text message, mh_buffer *text)
 // ---- what is typed ------------------------------------------------------------------------------
 
 typedef struct conversation {
-    mh_chat_message *messages; // contents are to be freed, but for the system message
+    mh_chat_message *messages; // contents are to be freed
     size_t count;
 } conversation;
 
