@@ -198,6 +198,9 @@ mh_status mh_model_load_ends(mh_context *context, mh_weight_source *source, mh_m
 
 // The ends of a model that is created: the required ones, and a classifier if it is one.
 mh_status mh_model_create_ends(mh_context *context, mh_model *model, bool classifier);
+
+// Once all of it is there: what mh_model_describe() returns.
+void mh_model_set_info(mh_context *context, mh_model *model);
 void mh_model_free_ends(mh_model *model);
 
 // Reads the input into `own`, checks it, and that the model can be trained if there is a tape.
