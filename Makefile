@@ -152,8 +152,11 @@ prove-mpi: mpi
 	@sh tests/mpi/run.sh $(BUILD) long
 	@sh tests/mpi/netns.sh $(BUILD)
 
+# Root's installation on this machine is made known to the dynamic linker, which looks into its cache
+# for what is in /usr/local/lib.
 install: build
 	@log=$$(DESTDIR="$(DESTDIR)" cmake --install $(BUILD) 2>&1) || { echo "$$log" >&2; exit 1; }
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || PATH=$$PATH:/usr/sbin:/sbin ldconfig 2>/dev/null || true
 	@echo "installed in $(DESTDIR)$(PREFIX): bin, include, lib, share/man, share/doc/multihead and the" \
 	    "models, share/multihead/models"
 
@@ -167,7 +170,7 @@ format:
 	@clang-format -i $$(git ls-files '*.c' '*.h' '*.inc')
 
 setup-dev:
-	@install -D -m 755 tools/hooks/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
+	@hooks=$$(git rev-parse --git-path hooks) && install -D -m 755 tools/hooks/commit-msg "$$hooks/commit-msg"
 
 clean:
 	@rm -rf $(BUILD) build-python

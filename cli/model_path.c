@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Looking up a model by its name; see model_path.h.
 #include "model_path.h"
+#include "installed.h"
 #include "messages.h"
 #include "outputs.h"
 
@@ -86,7 +87,7 @@ static path_list list_folders(void)
     append_environment(&list);
     append_path(&list, strdup("models"));
     append_beside_executable(&list);
-    append_path(&list, strdup(MH_MODELS_DIRECTORY));
+    append_path(&list, strdup(installed_models));
     return list;
 }
 

@@ -7,6 +7,7 @@
 //     srun              the same PMI variables, or PMIX_RANK with SLURM_STEP_NUM_TASKS
 #include "ranks.h"
 #include "command.h"
+#include "installed.h"
 #include "messages.h"
 
 #include <dlfcn.h>
@@ -113,7 +114,7 @@ static void *load_library(int launcher)
     program[length] = 0;
     const char *directory = dirname(program);
     snprintf(lib, sizeof lib, "%s/../lib", directory);
-    const char *const places[] = {directory, lib, MH_LIBRARY_DIRECTORY};
+    const char *const places[] = {directory, lib, installed_libraries};
     for (size_t f = strncmp(launchers[launcher].rank, "PMI_", 4) ? 1 : 0; f < 2; f++)
         for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
             void *library = load_from(places[i], folders[f]);

@@ -14,8 +14,24 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 fail() { echo "install: $*" >&2; exit 1; }
 
-make -s install BUILD="$build" PREFIX=/opt/mh DESTDIR="$tmp/stage" >"$tmp/log" 2>&1 ||
+# Another PREFIX compiles one file again, not the command. Root's installation runs ldconfig, one into
+# DESTDIR does not; both programs are stand-ins.
+mkdir "$tmp/bin"
+printf '#!/bin/sh\necho 0\n' >"$tmp/bin/id"
+printf '#!/bin/sh\n: >"%s"\n' "$tmp/ldconfig" >"$tmp/bin/ldconfig"
+chmod +x "$tmp/bin/id" "$tmp/bin/ldconfig"
+make -s BUILD="$build" >"$tmp/log" 2>&1 || { cat "$tmp/log" >&2; fail "make failed"; }
+: >"$tmp/before"
+PATH=$tmp/bin:$PATH make -s install BUILD="$build" PREFIX="$tmp/prefix" >"$tmp/log" 2>&1 ||
     { cat "$tmp/log" >&2; fail "make install failed"; }
+compiled=$(find "$build" -name '*.o' -newer "$tmp/before" | wc -l)
+[ "$compiled" -eq 1 ] || fail "another PREFIX compiles $compiled files, expected 1"
+[ -f "$tmp/ldconfig" ] || fail "root's make install does not run ldconfig"
+rm -r "$tmp/prefix" "$tmp/ldconfig"
+
+PATH=$tmp/bin:$PATH make -s install BUILD="$build" PREFIX=/opt/mh DESTDIR="$tmp/stage" >"$tmp/log" 2>&1 ||
+    { cat "$tmp/log" >&2; fail "make install failed"; }
+[ ! -e "$tmp/ldconfig" ] || fail "make install into DESTDIR runs ldconfig"
 root=$tmp/stage/opt/mh
 libdir=$(dirname "$(find "$root" -name libmultihead.so)")
 for file in bin/multihead share/man/man1/multihead.1 include/multihead/multihead.h \
