@@ -127,11 +127,12 @@ echo "$first"
 multihead generate -m tiny $scalar -n 1 "$end [INST] A [/INST] $first$end [INST] B [/INST]"
 
 # What is not a message, is too long, or fills the context does not end the session; Ctrl-C ends an
-# answer, and the session where there is none
+# answer, and the session where there is none. The shell that script starts is often dash, which Ctrl-C
+# would end before it says the exit code.
 session() { # KEYS COMMAND: without the answers; a - waits
     for key in - $1; do
         [ "$key" = - ] && sleep 1.5 || printf "$key"
-    done | script -qec "stty -echo; $2; echo exit \$?" /dev/null | tr -d '\r\004\b' |
+    done | script -qec "trap : INT; stty -echo; $2; echo exit \$?" /dev/null | tr -d '\r\004\b' |
         sed 's/\^[CD]//g; s/^\(> \)*//; s/^[^a-z]*\(multihead gen\)/\1/' | grep -e '^multihead' -e '^exit'
 }
 chat="multihead generate -m tiny $scalar --chat --template mistral"
