@@ -68,44 +68,63 @@ static uint32_t lower(uint32_t c)
     return (c >= 'A' && c <= 'Z') || (c >= 0xC0 && c <= 0xDE && c != 0xD7) ? c + 0x20 : c;
 }
 
-// The next word in lower case, with a blank on each side; empty if it is too long for a function
-// word. An apostrophe after one or two letters separates, as in "l'eau"; that of "don't" does not.
-// False at the end of the text.
-static bool next_word(const char **text, const char *end, char word[WORD_BYTES])
+typedef struct language_word {
+    char text[WORD_BYTES]; // in lower case, with a blank on each side
+    bool capital;          // begins with one, as "Las", neither "I" nor "LAS"
+    bool possible;         // is not too long for a function word
+} language_word;
+
+// An apostrophe after one or two letters separates, as in "l'eau"; that of "don't" does not. False
+// at the end of the text.
+static bool take_word(const char **text, const char *end, language_word *word)
 {
-    size_t bytes = 0, letters = 0, length;
+    size_t bytes = 0, letters = 0, capitals = 0, length;
+    uint32_t first = 0;
     const char *at = *text;
     while (at < end && !is_letter(mh_utf8_decode(at, &length)))
         at += length;
     const bool found = at < end;
-    word[bytes++] = ' ';
+    word->text[bytes++] = ' ';
     for (; at < end; at += length) {
         const uint32_t c = mh_utf8_decode(at, &length);
         const bool apostrophe = c == '\'' || c == 0x2019;
         if (!is_letter(c) && !(apostrophe && letters > 2))
             break;
-        letters++;
+        capitals += lower(c) != c;
+        first = letters++ ? first : c;
         if (bytes + 6 < WORD_BYTES) // the longest character, a blank, and the end
-            bytes += mh_utf8_encode(apostrophe ? '\'' : lower(c), word + bytes);
+            bytes += mh_utf8_encode(apostrophe ? '\'' : lower(c), word->text + bytes);
     }
-    strcpy(word + bytes, " ");
-    if (letters > LETTERS_MOST)
-        word[0] = 0;
+    strcpy(word->text + bytes, " ");
+    word->capital = lower(first) != first && capitals == 1 && letters > 1;
+    word->possible = letters <= LETTERS_MOST;
     *text = at;
     return found;
 }
 
-// How many words of the text are function words of each language; false if it is not UTF-8.
+static void count_word(const language_word *word, size_t hits[LANGUAGES])
+{
+    for (size_t i = 0; i < LANGUAGES && word->possible; i++)
+        hits[i] += strstr(languages[i].words, word->text) != NULL;
+}
+
+// How many words of the text are function words of each language; false if it is not UTF-8. A
+// capital within the text, and another one behind it, are a name's, as in "Mary loves Las Vegas".
 static bool count_words(const char *text, size_t size, size_t hits[LANGUAGES])
 {
-    char word[WORD_BYTES];
+    language_word words[2];
     memset(hits, 0, LANGUAGES * sizeof *hits);
     if (!text || mh_utf8_valid(text, size) < size)
         return false;
-    const char *at = text;
-    while (next_word(&at, text + size, word))
-        for (size_t i = 0; i < LANGUAGES; i++)
-            hits[i] += word[0] && strstr(languages[i].words, word);
+    const char *at = text, *end = text + size;
+    bool found = take_word(&at, end, &words[0]);
+    for (size_t i = 0; found; i++) {
+        language_word *word = &words[i % 2], *next = &words[(i + 1) % 2];
+        found = take_word(&at, end, next);
+        const bool name = i > 0 && word->capital && found && next->capital;
+        if (!name)
+            count_word(word, hits);
+    }
     return true;
 }
 

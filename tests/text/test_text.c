@@ -348,15 +348,26 @@ static void test_language_other(void **state)
     static const struct {
         const char *text, *expected, *likely, *other; // other NULL: as expected, or unknown
     } cases[] = {
-        {"The cat sleeps.", "fr", "en", "en"},     {"Close the window!", "fr", NULL, "en"},
-        {"Hello world", "fr", "en", "en"},         {"Le chat dort.", "en", "fr", "fr"},
+        {"The cat sleeps.", "fr", "en", "en"},
+        {"Close the window!", "fr", NULL, "en"},
+        {"Hello world", "fr", "en", "en"},
+        {"Le chat dort.", "en", "fr", "fr"},
         {"Le chat dort.", "en", NULL, NULL}, // or Italian, or Spanish
-        {"Merci beaucoup", "en", "fr", "fr"},      {"Il pleut.", "en", "fr", "fr"},
-        {"Les enfants jouent.", "en", "fr", "fr"}, {"Ich bin es.", "en", "fr", "de"},
-        {"Le chat dort.", "fr", "en", NULL},       {"On the table.", "en", "fr", NULL},
+        {"Merci beaucoup", "en", "fr", "fr"},
+        {"Il pleut.", "en", "fr", "fr"},
+        {"Les enfants jouent.", "en", "fr", "fr"},
+        {"Ich bin es.", "en", "fr", "de"},
+        {"Le chat dort.", "fr", "en", NULL},
+        {"On the table.", "en", "fr", NULL},
         {"Tom on the sofa.", "fr", "en", "en"}, // two words against one
-        {"Tu es immoral.", "fr", "en", NULL},      {"Tom", "fr", "en", NULL},
-        {"The cat sleeps.", "xx", "en", NULL},     {"The cat sleeps.", NULL, "en", NULL},
+        {"Tu es immoral.", "fr", "en", NULL},
+        {"Tom", "fr", "en", NULL},
+        {"Mary loves Las Vegas.", "en", "fr", NULL}, // a name
+        {"Tom visite Los Angeles.", "fr", "en", NULL},
+        {"Le Chat Dort.", "en", "fr", "fr"},
+        {"LE CHAT EST LA", "en", "fr", "fr"},
+        {"The cat sleeps.", "xx", "en", NULL},
+        {"The cat sleeps.", NULL, "en", NULL},
         {"the \xFF is the", "fr", "en", NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
