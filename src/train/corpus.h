@@ -57,6 +57,10 @@ mh_status mh_corpus_read(mh_context *context, const mh_corpus_files *files, mh_c
 mh_status mh_corpus_parse(mh_context *context, const mh_corpus_files *files, const void *bytes,
                           size_t size, mh_corpus *corpus);
 
+// Whether a comma or semicolon in a line separates columns: there is no blank behind it, unless a
+// quote follows, and it is not between digits. Running text has commas, too.
+bool mh_looks_like_csv(mh_text line);
+
 // Frees all and makes it empty; all zeros is allowed.
 void mh_corpus_free(mh_context *context, mh_corpus *corpus);
 

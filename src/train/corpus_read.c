@@ -75,11 +75,9 @@ static bool corpus_read_take_line(reading *r, const mh_line *line)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Whether a comma or semicolon separates columns: there is no blank behind it, unless a quote
-// follows, and it is not between digits. Running text has commas, too.
-static bool looks_like_csv(const mh_line *line)
+bool mh_looks_like_csv(mh_text line)
 {
-    const char *text = line->bytes, *end = text + line->size;
+    const char *text = line.bytes, *end = text + line.size;
     for (const char *at = text; at + 1 < end; at++) {
         const bool blank = at[1] == ' ', quote = blank && at + 2 < end && at[2] == '"';
         const bool number = at > text && is_digit(at[-1]) && is_digit(at[1]);
@@ -95,7 +93,7 @@ static bool split(reading *r, const mh_line *line, mh_text *source, mh_text *tar
         return false;
     const char *end = line->bytes + line->size, *tab = memchr(line->bytes, '\t', line->size);
     if (!tab) {
-        r->csv |= line->number == 1 && looks_like_csv(line);
+        r->csv |= line->number == 1 && mh_looks_like_csv((mh_text){line->bytes, line->size});
         snprintf(r->why, sizeof r->why, "%stab between %s and %s%s",
                  r->csv ? "looks like CSV: expected a " : "no ", side_name(r, 0), side_name(r, 1),
                  r->csv ? ", on every line" : "");

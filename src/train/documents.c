@@ -7,6 +7,7 @@
 #include "support/buffer.h"
 #include "support/grow.h"
 #include "text/utf8.h"
+#include "train/corpus.h"
 #include <stdio.h>
 
 enum { READ_BYTES = 1 << 16 };
@@ -106,6 +107,24 @@ static mh_status read_file(mh_context *context, const char *path, mh_buffer *tex
     return status;
 }
 
+// A table is text, too, but its first lines are hardly what is meant to be learnt.
+static void note_csv(const splitting *s, mh_text text)
+{
+    enum { LINES = 3 };
+    const char *at = text.bytes, *stop = at + text.size;
+    size_t lines = 0, columns = 0;
+    while (lines < LINES && at < stop) {
+        const char *newline = memchr(at, '\n', (size_t)(stop - at));
+        const char *end = newline ? newline : stop;
+        columns += mh_looks_like_csv((mh_text){at, (size_t)(end - at)});
+        lines++;
+        at = newline ? newline + 1 : stop;
+    }
+    if (lines == LINES && columns == lines)
+        mh_log(s->context, MH_LOG_WARNING,
+               "%.700s: looks like CSV: its commas and quotes are learnt as text", s->path);
+}
+
 // All files are read before documents are found: the text moves while it grows.
 static mh_status read_files(splitting *s, size_t *ends)
 {
@@ -116,8 +135,10 @@ static mh_status read_files(splitting *s, size_t *ends)
         ends[i] = d->text.size;
     }
     for (size_t i = 0, begin = 0; i < count; begin = ends[i++]) {
+        const mh_text text = {(const char *)d->text.data + begin, ends[i] - begin};
         s->path = file_path(s->files, i);
-        MH_TRY(split_documents(s, (mh_text){(const char *)d->text.data + begin, ends[i] - begin}));
+        note_csv(s, text);
+        MH_TRY(split_documents(s, text));
     }
     return d->count ? MH_OK
                     : mh_fail(s->context, MH_ERROR_FORMAT, "%.700s: no text%s", s->files->path,

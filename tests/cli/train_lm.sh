@@ -45,6 +45,8 @@ sed -n 's/[0-9][0-9.e-]*/N/g; /to go/p' messages
 multihead train $options --data a.txt --lr 1e-7 --after 2u -o useless 2>&1 | grep -v update | figures
 head -4 a.txt >short.txt
 multihead train $options --data short.txt --context 256 --after 2u -o short 2>&1 | grep -v update | figures
+printf 'id,text\n1,"The cat, and a dog."\n2,"They ran."\n' >table.csv
+multihead train $options --data a.txt table.csv --after 2u -o table 2>&1 | grep CSV
 run multihead train -q $options --data a.txt nowhere.txt -o nowhere
 run multihead train -q --data a.txt b.txt -o pairs
 run multihead train --data a.txt -o pairs
