@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // JPEG by libjpeg: with its slow, exact integer transform and smooth upsampling, its defaults, so
 // that pixels are those of other programs. What it only warns of, a file that ends early above all,
-// is an error; so are more than 100 scans, which let a small file take minutes.
+// is an error, but not surplus bytes between segments, which some cameras write and no pixel
+// depends on. More than 100 scans, which let a small file take minutes, are an error, too.
 #include "media/media_decoders.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -9,6 +10,8 @@
 #include <string.h>
 
 #include <jpeglib.h> // needs stdio.h
+
+#include <jerror.h> // needs jpeglib.h
 
 enum { SCANS_MOST = 100 };
 
@@ -32,7 +35,7 @@ static void jpeg_refuse(j_common_ptr jpeg)
 // Warnings have level -1, traces 0 and more.
 static void jpeg_emit(j_common_ptr jpeg, int level)
 {
-    if (level < 0)
+    if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA)
         jpeg_refuse(jpeg);
 }
 

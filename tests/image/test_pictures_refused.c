@@ -204,6 +204,25 @@ static void joint_photographic_experts(void **state)
     REFUSED("\xff\xd8\xff\xd9", MH_ERROR_FORMAT, "not a valid JPEG file: ");
 }
 
+// Some cameras write them before the marker of the end.
+static void surplus_bytes(void **state)
+{
+    static unsigned char file[1 << 14];
+    mh_image plain, image;
+    (void)state;
+    if (!mh_media_found())
+        skip();
+    const size_t n = read_golden("rgb.jpg", file, sizeof file - 9);
+    test_ok(context, mh_image_parse(context, "file", file, n, &plain));
+    memset(file + n - 2, 0, 9);
+    memcpy(file + n + 7, "\xff\xd9", 2);
+    test_ok(context, mh_image_parse(context, "file", file, n + 9, &image));
+    assert_memory_equal(image.pixels, plain.pixels, plain.width * plain.height * 3);
+    expect_refused(file, n + 7, MH_ERROR_FORMAT, "not a valid JPEG file: ");
+    mh_image_free(context, &image);
+    mh_image_free(context, &plain);
+}
+
 // A progressive file with its last scan again and again.
 static void many_scans(void **state)
 {
@@ -281,6 +300,7 @@ int main(void)
         cmocka_unit_test(fewer_pixels),
         cmocka_unit_test(portable_network_graphics),
         cmocka_unit_test(joint_photographic_experts),
+        cmocka_unit_test(surplus_bytes),
         cmocka_unit_test(many_scans),
         cmocka_unit_test(broken_exif),
         cmocka_unit_test(out_of_memory),
