@@ -12,14 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { SIDE_DEFAULT = 32, SIDE_MOST = 4096, LABELS_MOST = 65536 };
+enum { SIDE_DEFAULT = 32, SIDE_MOST = 4096, LABELS_MOST = 65536, COLOURS = 3 };
 
 typedef struct reading {
     mh_run *run;
     const char *path;
     mh_pictures *pictures;
     mh_dataset *examples;
-    bool fixed_labels;
+    bool fixed_labels, fixed_channels;
 } reading;
 
 // ---- adding -------------------------------------------------------------------------------------
@@ -339,6 +339,33 @@ static void report_file(reading *r, const char *path)
         o->bad_line(o->user, path, 0, why);
 }
 
+// The gray pictures so far become coloured ones, as one of them is.
+static mh_status widen_pictures(reading *r)
+{
+    mh_pictures *p = r->pictures;
+    p->channels = COLOURS;
+    MH_TRY(reserve_pictures(r, 0));
+    for (size_t i = p->count * p->side * p->side; i-- > 0;)
+        for (size_t c = COLOURS; c-- > 0;)
+            p->pixels[COLOURS * i + c] = p->pixels[i];
+    return MH_OK;
+}
+
+static mh_status put_image(reading *r, const mh_image *image, int32_t label)
+{
+    mh_pictures *p = r->pictures;
+    if (!p->side)
+        p->side = SIDE_DEFAULT;
+    if (!p->channels)
+        p->channels = image->channels;
+    if (p->channels < image->channels && !r->fixed_channels)
+        MH_TRY(widen_pictures(r));
+    MH_TRY(reserve_pictures(r, 1));
+    MH_TRY(put_resized(r, image));
+    add_example(r, label);
+    return MH_OK;
+}
+
 static mh_status add_file(reading *r, const char *path, int32_t label)
 {
     mh_run *run = r->run;
@@ -349,17 +376,8 @@ static mh_status add_file(reading *r, const char *path, int32_t label)
         return MH_OK;
     }
     MH_TRY(status);
-    mh_pictures *p = r->pictures;
-    if (!p->side)
-        p->side = SIDE_DEFAULT;
-    if (!p->channels)
-        p->channels = image.channels;
-    mh_status added = reserve_pictures(r, 1);
-    if (!added)
-        added = put_resized(r, &image);
+    const mh_status added = put_image(r, &image, label);
     mh_image_free(run->context, &image);
-    if (!added)
-        add_example(r, label);
     return added;
 }
 
@@ -398,7 +416,7 @@ static mh_status read_directories(reading *r)
 mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictures,
                                mh_dataset *examples)
 {
-    reading r = {run, path, pictures, examples, run->label_count > 0};
+    reading r = {run, path, pictures, examples, run->label_count > 0, pictures->channels > 0};
     MH_TRY(mh_is_directory(path) ? read_directories(&r) : read_idx(&r));
     if (examples->count == 0)
         return mh_fail(run->context, MH_ERROR_FORMAT,

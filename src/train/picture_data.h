@@ -9,9 +9,9 @@
 #include "train/run_internal.h"
 
 // Reads `path`. Labels that run->labels does not have are added, unless it has some: then they are
-// an error. pictures->side and channels are given, or 0: the data's. Files that are no pictures are
-// reported to the run's bad_line, and counted. Errors: MH_ERROR_FILE, MH_ERROR_FORMAT,
-// MH_ERROR_MEMORY.
+// an error. pictures->side and channels are given, or 0: the data's, in colour if one picture is.
+// Files that are no pictures are reported to the run's bad_line, and counted. Errors:
+// MH_ERROR_FILE, MH_ERROR_FORMAT, MH_ERROR_MEMORY.
 mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictures,
                                mh_dataset *examples);
 

@@ -945,6 +945,40 @@ static void test_damaged_directories(void **state)
     refuse("tree", "tree/dog/pipe.pgm: is a pipe, expected a regular file");
 }
 
+// Colours are kept whichever picture comes first: a gray one is like a coloured one of its pixels.
+static void test_gray_among_colours(void **state)
+{
+    (void)state;
+    static const char gray[] = "P2\n2 2\n255\n0 90 255 7\n";
+    static const char same[] = "P3\n2 2\n255\n0 0 0 90 90 90 255 255 255 7 7 7\n";
+    static const char red[] = "P3\n2 2\n255\n200 0 0 9 9 9 255 0 0 0 0 0\n";
+    static const char *const trees[] = {"mixed", "coloured"};
+    for (int i = 0; i < 2; i++) {
+        char path[128], name[64];
+        const char *tree = trees[i];
+        assert_int_equal(mkdir(path_of(tree, path), 0700), 0);
+        for (const char *label = "ab"; *label; label++) {
+            snprintf(name, sizeof name, "%s/%c", tree, *label);
+            assert_int_equal(mkdir(path_of(name, path), 0700), 0);
+        }
+        snprintf(name, sizeof name, "%s/a/1.ppm", tree);
+        write_bytes(name, i ? same : gray, strlen(i ? same : gray));
+        snprintf(name, sizeof name, "%s/b/1.ppm", tree);
+        write_bytes(name, red, strlen(red));
+        mh_translator_config model;
+        mh_train_options o = images_options(&model);
+        o.data = path_of(tree, path);
+        o.valid = NULL;
+        o.image_size = 4;
+        o.patch_size = 2;
+        o.after = (mh_duration){2, MH_UPDATES};
+        watched w = {0};
+        run_in(i ? "trained-coloured" : "trained-mixed", &o, 1, &w);
+    }
+    same_file("trained-mixed", "trained-coloured", "config.json");
+    same_file("trained-mixed", "trained-coloured", "model.safetensors");
+}
+
 // An option that has no effect is refused.
 static void test_options_of_other_tasks(void **state)
 {
@@ -1078,6 +1112,7 @@ int main(void)
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
         cmocka_unit_test(test_damaged_directories),
+        cmocka_unit_test(test_gray_among_colours),
         cmocka_unit_test(test_options_of_other_tasks),
         cmocka_unit_test(test_devices),
         cmocka_unit_test(test_label_names),
