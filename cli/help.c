@@ -86,11 +86,16 @@ void put_options(FILE *to, const struct argp *argp, const option_style *style)
         put_options(to, c->argp, style);
 }
 
+// A form of the command per line of args_doc.
 void print_command_usage(FILE *to, const command *c)
 {
-    int column = fprintf(to, "Usage: multihead %s ", c->name);
-    const char *usage = c->argp->args_doc;
-    put_wrapped(to, usage, strlen(usage), column, 11);
+    const char *label = "Usage:";
+    for (const char *form = c->argp->args_doc; form; label = "   or:") {
+        const size_t size = strcspn(form, "\n");
+        const int column = fprintf(to, "%s multihead %s ", label, c->name);
+        put_wrapped(to, form, size, column, 11);
+        form = form[size] ? form + size + 1 : NULL;
+    }
 }
 
 void print_command_help(FILE *to, const command *c)

@@ -68,11 +68,22 @@ static void man_put_option(FILE *to, const struct argp_option *option)
 
 static void man_put_group(FILE *to, const char *title) { fprintf(to, ".PP\n\\fI%s\\fR\n", title); }
 
+// A form of the command per line of args_doc.
+static void put_usage(FILE *to, const command *c)
+{
+    for (const char *form = c->argp->args_doc; form;) {
+        const size_t size = strcspn(form, "\n");
+        fprintf(to, "\\fBmultihead %s\\fR ", c->name);
+        man_put_escaped(to, form, size);
+        fputs(form[size] ? "\n.br\n" : "\n", to);
+        form = form[size] ? form + size + 1 : NULL;
+    }
+}
+
 static void put_command(FILE *to, const command *c)
 {
     fprintf(to, ".SS \"multihead %s\"\n", c->name);
-    fprintf(to, "\\fBmultihead %s\\fR ", c->name);
-    man_put_line(to, c->argp->args_doc);
+    put_usage(to, c);
     const char *doc = c->argp->doc;
     const char *after = strchr(doc, '\v');
     put_paragraphs(to, doc, after ? (size_t)(after - doc) : strlen(doc));
