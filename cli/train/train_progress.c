@@ -66,10 +66,19 @@ static void estimate(train_progress *p, const mh_train_event *e)
         show_duration(seconds * (1 - e->part) / part, seconds / (double)(p->updates - 1));
 }
 
+// 12.3K, 870 or 3.4 per second.
+static const char *rate_text(double rate, char text[32])
+{
+    const bool thousands = rate >= 1000;
+    snprintf(text, 32, "%.*f%s", rate >= 10 && !thousands ? 0 : 1, thousands ? rate / 1000 : rate,
+             thousands ? "K" : "");
+    return text;
+}
+
 static void show_update(train_progress *p, const mh_train_event *e)
 {
     static const char *const units[] = {"tokens", "pictures", "tokens", "texts"};
-    char text[256], spent[32], left[32], perplexity[32] = "";
+    char text[256], rate[32], spent[32], left[32], perplexity[32] = "";
     const bool whole = e->epoch > 0 && e->epoch_part == 0; // the epoch that has just ended
     measure_rate(p, e);
     estimate(p, e);
@@ -80,10 +89,10 @@ static void show_update(train_progress *p, const mh_train_event *e)
     if (e->task == MH_TASK_TRANSLATION || e->task == MH_TASK_LM)
         snprintf(perplexity, sizeof perplexity, "  ppl %.1f", exp(e->loss));
     snprintf(text, sizeof text,
-             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %.1fK %s/s  %s, %s left  update %" PRIu64
+             "epoch %" PRIu64 " %2.0f%%  loss %.3f  %s %s/s  %s, %s left  update %" PRIu64
              "%s  lr %.2e  norm %.2f",
              whole ? e->epoch : e->epoch + 1, whole ? 100 : 100 * e->epoch_part, e->loss,
-             p->rate / 1000, units[e->task], train_time_text(e->seconds, spent),
+             rate_text(p->rate, rate), units[e->task], train_time_text(e->seconds, spent),
              train_time_text(seconds_left(e), left), e->update, perplexity, e->learning_rate,
              e->gradient_norm);
     if (progress_wanted())
