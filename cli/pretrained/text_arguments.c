@@ -157,9 +157,15 @@ int text_arguments_open(text_arguments *t)
                  t->directory, mh_model_describe(t->model)->family);
         return EXIT_INPUT;
     }
-    if (code == EXIT_DONE && t->pictures && mh_model_describe(t->model)->image_size && !text)
+    if (code == EXIT_DONE && !t->pictures && mh_model_describe(t->model)->image_size) {
+        complain("%s: this model (%s) reads pictures; 'multihead classify', 'embed', 'look' and "
+                 "'heads' take picture files",
+                 t->directory, mh_model_describe(t->model)->family);
+        return EXIT_INPUT;
+    }
+    if (code == EXIT_DONE && mh_model_describe(t->model)->image_size && !text)
         return EXIT_DONE;
-    if (code == EXIT_DONE && !mh_model_tokenizer(text && t->pictures ? text : t->model)) {
+    if (code == EXIT_DONE && !mh_model_tokenizer(text ? text : t->model)) {
         complain("%s: has no tokenizer, expected " TOKENIZER_FILES, t->directory);
         code = EXIT_INPUT;
     }
