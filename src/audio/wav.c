@@ -3,7 +3,8 @@
 //
 //     "RIFF" size "WAVE"                   then chunks, each with an even number of bytes:
 //     "fmt " size  format channels rate bytes/s block bits    16 bytes or more
-//     "data" size  samples                 size 0 or all ones: until the file ends, as pipes write
+//     "data" size  samples                 size 0 or 2 GB and more: until the file ends, as
+//                                          programs write that do not know it yet
 //
 // all little-endian. A format of 0xFFFE has the true one behind those 16 bytes.
 #include "audio/audio_internal.h"
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum { FORMAT_PCM = 1, FORMAT_FLOAT = 3, FORMAT_EXTENSIBLE = 0xfffe };
+enum { OPEN_BYTES = 0x7ffff000 }; // 2 GB, less what some writers leave for the header
 
 static size_t le16(const unsigned char *b) { return b[0] | (size_t)b[1] << 8; }
 static size_t le32(const unsigned char *b) { return le16(b) | le16(b + 2) << 16; }
@@ -25,6 +27,7 @@ bool mh_is_wav(const mh_source *source)
 typedef struct wav_chunk {
     const unsigned char *bytes; // NULL: there is none
     size_t size;
+    size_t missing; // bytes, of a file that ends early
 } wav_chunk;
 
 static wav_chunk find_chunk(const mh_source *source, const char *id)
@@ -33,15 +36,16 @@ static wav_chunk find_chunk(const mh_source *source, const char *id)
         const unsigned char *header = source->bytes + at;
         const size_t left = source->size - at - 8, claimed = le32(header + 4);
         const bool data = memcmp(header, "data", 4) == 0;
-        const bool open = data && (claimed == 0 || claimed == 0xffffffff);
+        const bool open = data && (claimed == 0 || claimed == 0xffffffff ||
+                                   (claimed >= OPEN_BYTES && claimed > left));
         const size_t size = open ? left : mh_smaller(claimed, left);
         if (memcmp(header, id, 4) == 0)
-            return (wav_chunk){header + 8, size};
+            return (wav_chunk){header + 8, size, open ? 0 : claimed - size};
         if (claimed >= left)
             break;
         at += 8 + size + (size & (left > size));
     }
-    return (wav_chunk){NULL, 0};
+    return (wav_chunk){NULL, 0, 0};
 }
 
 static mh_status check_format(const mh_source *source, size_t format, size_t bits, size_t block,
@@ -80,5 +84,9 @@ mh_status mh_wav_parse(const mh_source *source, mh_pcm *pcm)
                     .floats = format == FORMAT_FLOAT};
     MH_TRY(check_format(source, format, bits, block, pcm));
     pcm->frames = data.size / block;
+    if (data.missing)
+        mh_log(source->context, MH_LOG_WARNING,
+               "%.900s: the file ends early: found %zu of %zu samples", source->name, pcm->frames,
+               (data.size + data.missing) / block);
     return MH_OK;
 }

@@ -10,11 +10,20 @@ static const double pi = 3.14159265358979323846;
 
 static scarce memory;
 static mh_context *context;
+static char warning[200];
+
+static void keep_warning(void *user, mh_log_level level, const char *message)
+{
+    (void)user;
+    if (level == MH_LOG_WARNING)
+        snprintf(warning, sizeof warning, "%s", message);
+}
 
 static int open_context(void **state)
 {
     mh_context_options o = scarce_options(&memory);
     (void)state;
+    o.log = keep_warning;
     return mh_context_create(&o, &context, NULL, 0) != MH_OK;
 }
 
@@ -103,15 +112,19 @@ static void mixes_channels(void **state)
     expect_samples(&w, 44100, 2, (const float[]){0.25f, -0.5f});
 }
 
-// A pipe's writer does not know the size; a truncated file has fewer samples than it claims.
+// A pipe's writer does not know the size; a truncated file has fewer samples than it claims, which
+// is worth a warning.
 static void takes_what_is_there(void **state)
 {
     (void)state;
     const int16_t samples[] = {16384, -16384};
-    const uint32_t claims[] = {0, 0xffffffff, 1000};
-    for (size_t i = 0; i < 3; i++) {
+    const uint32_t claims[] = {0, 0x7ffff000, 0x80000000, 0xffffffff, 1000};
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
         const wav w = make_wav(1, 1, 16000, 16, samples, sizeof samples, claims[i]);
+        *warning = 0;
         expect_samples(&w, 16000, 2, (const float[]){0.5f, -0.5f});
+        assert_string_equal(
+            warning, claims[i] == 1000 ? "sound: the file ends early: found 2 of 500 samples" : "");
     }
 }
 

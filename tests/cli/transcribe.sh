@@ -44,6 +44,8 @@ multihead transcribe -m speaks --json talk.wav missing.wav odd.wav empty.wav | s
 run multihead transcribe -m speaks $scalar --raw 8000 --channels 2 odd.wav
 tail -c +45 talk.wav | multihead transcribe -m speaks $scalar --raw 16000 -
 multihead transcribe -m speaks $scalar - <talk.wav
+head -c 120044 talk.wav >cut.wav
+run multihead transcribe -m speaks $scalar cut.wav
 
 # Files that are no sound, or none that is accepted
 wav 10000000 1 16 0 >fast.wav
