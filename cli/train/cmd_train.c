@@ -37,6 +37,16 @@ static void note_few_updates(const train *t, const mh_train_event *event)
              (unsigned long long)after.count, (unsigned long long)event->updates);
 }
 
+// For ranks that wait for those that compute an update.
+static void note_idle_ranks(const train *t, const mh_train_event *event)
+{
+    const size_t ranks = t->ranks.ranks, grains = event->grains;
+    if (grains < ranks)
+        note("an update has about %zu grain%s, each computed by one rank: %zu of %zu ranks have "
+             "nothing to do; a larger --batch-tokens or --accumulate gives more grains",
+             grains, grains == 1 ? "" : "s", ranks - grains, ranks);
+}
+
 // Unless nobody wants any.
 static void note_no_validation(const train *t)
 {
@@ -58,8 +68,10 @@ static bool on_event(void *user, const mh_train_event *event)
     }
     t->updates += event->kind == MH_TRAIN_UPDATED;
     train_progress_show(&t->progress, event);
-    if (event->kind == MH_TRAIN_BEGINS)
+    if (event->kind == MH_TRAIN_BEGINS) {
         note_few_updates(t, event);
+        note_idle_ranks(t, event);
+    }
     if (event->kind == MH_TRAIN_BEGINS && !event->valid_pairs)
         note_no_validation(t);
     return !was_interrupted();

@@ -94,6 +94,7 @@ typedef struct mh_train_event {
     size_t held_out;        // of the training data, for validation; part of valid_pairs
     uint64_t epoch_tokens;  // of the training data
     bool starts_from_model; // mh_train_options.init
+    size_t grains;          // of an update, about: further ranks have nothing to compute
 } mh_train_event;
 
 // Returns false to stop: the run is saved, and mh_train() returns with `stopped`.

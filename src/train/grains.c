@@ -25,6 +25,25 @@ static size_t grains_of(const mh_dataset *e, const uint32_t *which, size_t count
     return mh_larger(1, mh_smaller(wanted, count));
 }
 
+// A batch's examples are *which, their number the result.
+static size_t examples_of(const mh_batches *plan, size_t batch, const uint32_t **which)
+{
+    *which = plan->examples + plan->starts[batch];
+    return plan->starts[batch + 1] - plan->starts[batch];
+}
+
+size_t mh_grains_count(const mh_dataset *examples, const mh_batches *plan, size_t first, size_t end,
+                       size_t tokens)
+{
+    size_t grains = 0;
+    for (size_t b = first; b < end; b++) {
+        const uint32_t *which;
+        const size_t count = examples_of(plan, b, &which);
+        grains += grains_of(examples, which, count, tokens);
+    }
+    return grains;
+}
+
 // The first sequence of grain i: count * i / n without overflow.
 static size_t grain_start(size_t count, size_t n, size_t i)
 {
@@ -36,8 +55,8 @@ mh_status mh_grains_cut(mh_context *context, const mh_dataset *examples, const m
 {
     grains->count = 0;
     for (size_t b = first; b < end; b++) {
-        const uint32_t *which = plan->examples + plan->starts[b];
-        const size_t count = plan->starts[b + 1] - plan->starts[b];
+        const uint32_t *which;
+        const size_t count = examples_of(plan, b, &which);
         const size_t n = grains_of(examples, which, count, tokens);
         if (!mh_grow(context, &grains->list, &grains->capacity, grains->count + n,
                      sizeof *grains->list))

@@ -22,6 +22,10 @@ typedef struct mh_grains {
 mh_status mh_grains_cut(mh_context *context, const mh_dataset *examples, const mh_batches *plan,
                         size_t first, size_t end, size_t tokens, mh_grains *grains);
 
+// How many these are.
+size_t mh_grains_count(const mh_dataset *examples, const mh_batches *plan, size_t first, size_t end,
+                       size_t tokens);
+
 // Frees all and makes it empty; all zeros is allowed.
 void mh_grains_free(mh_context *context, mh_grains *grains);
 

@@ -3,6 +3,7 @@
 #include "base/compiler.h"
 #include "train/run_ranks.h"
 
+#include "base/size_math.h"
 #include "support/grow.h"
 #include "support/list_directory.h"
 #include "support/plain_numbers.h"
@@ -407,6 +408,14 @@ static mh_status plan_validation(mh_run *run)
                : MH_OK;
 }
 
+// The mean over the first epoch's updates, rounded.
+static size_t grains_of_update(const mh_run *run, size_t updates)
+{
+    const size_t grains =
+        mh_grains_count(&run->examples, &run->plan, 0, run->plan.count, run->task->grain);
+    return updates ? mh_larger(1, grains / updates + (grains % updates > updates / 2)) : 1;
+}
+
 // The approximate number of updates of `after`. Every epoch has as many batches as the first.
 static mh_status measure_run(mh_run *run)
 {
@@ -417,6 +426,7 @@ static mh_status measure_run(mh_run *run)
     run->event.epoch_tokens =
         mh_target_tokens(&run->examples, plan->examples, plan->starts[plan->count]);
     run->updates = mh_duration_updates(run->options->after, updates, run->event.epoch_tokens);
+    run->event.grains = grains_of_update(run, updates);
     return MH_OK;
 }
 

@@ -133,6 +133,18 @@ for task in images lm labels from-lm $([ "$size" = short ] || echo from-translat
     done
 done
 
+# Ranks that updates have no grains for are counted, and wait.
+if [ "$size" != short ]; then
+    for grains in 1 2; do
+        # shellcheck disable=SC2086
+        "$launcher" -n 3 "$multihead" train $options --batch-tokens 2048 --accumulate $grains --after 1u --threads 1 \
+            -o "$tmp/grains$grains" 2>"$tmp/err" || fail "updates of $grains grains: exit code $?"
+        expect "updates of $grains grains, ranks without" \
+            "$(sed -n 's/.* about \([0-9]* grain\)s*, .* \([0-9]\) of 3 ranks .*/\1, \2/p' "$tmp/err")" \
+            "$grains grain, $((3 - grains))"
+    done
+fi
+
 # Ranks without a common file system: rank 0 alone has the data and the run.
 mkdir "$tmp/here" "$tmp/there"
 cp "$tmp/train.tsv" "$tmp/dev.tsv" "$tmp/here"

@@ -158,6 +158,7 @@ static void test_grains(void **state)
         assert_in_range(tokens, 2048 * 2 / 3, 2048 * 3 / 2);
     }
     assert_ptr_equal(next, plan.examples + PAIRS);
+    assert_int_equal(mh_grains_count(&data, &plan, 0, plan.count, 2048), grains.count);
     mh_grains_free(context, &grains);
     mh_batches_free(context, &plan);
     free(data.starts);
