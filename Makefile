@@ -9,7 +9,7 @@
 #                    are installed there, too, and tested with it
 #   make media       install libpng, libjpeg-turbo and libsndfile and build libmultihead-media, too: PNG and JPEG,
 #                    FLAC, OGG and MP3 files
-#   make mpi         install MPI and build libmultihead-mpi, too: training on several machines
+#   make mpi         install MPI and build libmultihead-mpi, too: training and long sequences on several machines
 #   make notebooks   make python, then python/examples as notebooks with their results, in build-python/notebooks
 #   make bench       build, then measure this machine and how close to its limits we get
 #   make compare     build, then measure PyTorch and ONNX Runtime beside it; OPTIONS=--quick
@@ -79,6 +79,7 @@ tests: configure
 mpi:
 	@sh tools/setup.sh mpi
 	@$(MAKE) --no-print-directory build CMAKE_FLAGS="$(CMAKE_FLAGS) -DMH_BUILD_MPI=ON"
+	@sh tools/build.sh $(BUILD) $(JOBS) example_17_long_attention
 
 media:
 	@sh tools/setup.sh media
