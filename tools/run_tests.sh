@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: run_tests.sh BUILD JOBS [CTEST OPTION...]
-# Runs the tests of a build with ctest, and names the cases that were skipped afterwards, each with
-# its test and the reason that the test printed.
+# Runs the tests of a build with ctest, and names the tests and cases that were skipped afterwards, each
+# with the reason that the test printed.
 build=${1:?usage: run_tests.sh BUILD JOBS [CTEST OPTION...]}
 jobs=$2
 shift 2
@@ -15,5 +15,6 @@ awk '
     /^\[ RUN      \]/ { running = 1; reason = ""; next }
     /^\[  SKIPPED \]/ && running { print "skipped: " test ", " $4 (reason ? ": " reason : "") }
     /^\[/ { running = 0; next }
+    sub("^skipped: (" test "[:,] )?", "skipped: " test ": ") && !running { print }
     running && NF { reason = $0 }' "$build/Testing/Temporary/LastTest.log"
 exit $status
