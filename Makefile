@@ -21,6 +21,7 @@
 #   make compare-python        ... PyTorch and transformers through Python; OPTIONS=--quick
 #   make compare-marian        ... CTranslate2 translating with opus-mt-fr-en
 #   make compare-vision        ... ONNX Runtime, OpenVINO and transformers running a ViT; OPTIONS=--quick
+#   make compare-ranks         ... PyTorch's DDP on two ranks; OPTIONS="train.tsv 20 dev.tsv"
 #   make compare-speech        ... faster-whisper and whisper.cpp running Whisper; OPTIONS="--ranks gpt2.tiktoken"
 #   make prove-tokenizers      our tokenizers against the packages of others, on 100,000 random strings
 #   make prove-sharded         attention over 1 to 8 ranks against one process: 200 option sets, bit by bit
@@ -105,6 +106,9 @@ compare-training compare-translating: build
 compare-lm: build
 	@sh bench/compare.sh lm --build $(BUILD) $(OPTIONS)
 
+compare-ranks: mpi
+	@sh bench/compare.sh ranks $(BUILD) $(OPTIONS)
+
 compare-models: build
 	@model=$$(python3 tools/fetch_models.py minilm) && \
 	    sh bench/compare.sh models --build $(BUILD) --model "$$model" $(OPTIONS)
@@ -177,6 +181,6 @@ clean:
 	@rm -rf $(BUILD) build-python
 
 .PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-lm compare-translating \
-        compare-models compare-generation compare-marian compare-python compare-vision compare-speech prove-finetune prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
+        compare-models compare-generation compare-marian compare-python compare-ranks compare-vision compare-speech prove-finetune prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
         prove-tokenizers install uninstall \
         check-neon format setup-dev clean

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Runs bench/compare.py in a virtual environment of its own, bench/venv: makes it, and installs
 # what is missing in it from PyPI, the first time. All arguments go to compare.py; if the first is
-# `training`, `translating`, `lm`, `models`, `vision`, `speech`, `generation`, `marian` or `python`, the
-# others go to compare_training.py, ...; `marian` is compare_translating.py with a published model.
-# The peers of all but the first two have environments of their own, bench/venv-models (vision,
-# too), -speech, -generation and -python, as they bring many packages; the last one has this
-# package, too.
+# `training`, `translating`, `lm`, `ranks`, `models`, `vision`, `speech`, `generation`, `marian` or
+# `python`, the others go to compare_training.py, ...; `marian` is compare_translating.py with a
+# published model. The peers of all but the first four have environments of their own,
+# bench/venv-models (vision, too), -speech, -generation and -python, as they bring many packages; the
+# last one has this package, too.
 set -eu
 
 here=$(dirname "$0")
@@ -14,7 +14,7 @@ venv=$here/venv
 script=compare.py
 packages="threadpoolctl onnx onnxruntime ctranslate2 tokenizers safetensors"
 case ${1-} in
-training | translating | lm)
+training | translating | lm | ranks)
     script=compare_$1.py
     shift
     ;;
