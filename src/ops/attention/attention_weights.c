@@ -120,8 +120,9 @@ static bool took_fma(const mh_attention_job *job, const mh_sequence *sequence,
         return false;
     const size_t begin = tile / MH_KV_SPLIT * MH_KV_SPLIT;
     uint64_t other;
+    float bias[MH_KEY_TILE]; // not used: that of this tile is in scratch->bias
     for (size_t at = begin; at < begin + MH_KV_SPLIT; at += MH_KEY_TILE)
-        if (at != tile && mh_mask_tile(job->desc, job->kernels, sequence, row, 1, at, &other, NULL))
+        if (at != tile && mh_mask_tile(job->desc, job->kernels, sequence, row, 1, at, &other, bias))
             return false;
     return true;
 }

@@ -250,6 +250,7 @@ typedef struct weighing {
     size_t T, S, E;
     mh_causal causal;
     int64_t window_left;
+    bool additive; // of another dtype than f32, whose rows are converted
 } weighing;
 
 // Large scores, in which the rounding of queries and keys to bf16 shows.
@@ -269,6 +270,11 @@ static void check_sums(mh_context *context, const weighing *w)
     options.causal = w->causal;
     options.window_left = w->window_left;
     options.weights = &weights.view;
+    test_tensor bias = test_tensor_dense(MH_BF16, 4, (size_t[]){1, 1, w->T, w->S});
+    test_fill_normal(&rng, &bias.view, 1);
+    mh_mask mask = mh_mask_make(MH_MASK_ADD, bias.view);
+    options.masks = &mask;
+    options.mask_count = w->additive;
     test_ok(context, mh_attention_forward(context, &options, &q.view, &k.view, &v.view, &out.view));
     const float *row = weights.view.data;
     for (size_t r = 0; r < H * w->T; r++, row += w->S) {
@@ -284,6 +290,7 @@ static void check_sums(mh_context *context, const weighing *w)
     test_tensor_free(&v);
     test_tensor_free(&out);
     test_tensor_free(&weights);
+    test_tensor_free(&bias);
 }
 
 // The second pass has the scores of the first, whichever path a row took.
@@ -291,9 +298,10 @@ static void bf16_sums(void **state)
 {
     (void)state;
     static const weighing all[] = {
-        {6, 6, 64, MH_CAUSAL_NONE, -1},        {1, 16, 64, MH_CAUSAL_NONE, -1},
-        {40, 17, 64, MH_CAUSAL_NONE, -1},      {100, 100, 64, MH_CAUSAL_TOP_LEFT, -1},
-        {600, 600, 32, MH_CAUSAL_TOP_LEFT, 8}, {30, 30, 136, MH_CAUSAL_TOP_LEFT, -1}};
+        {6, 6, 64, MH_CAUSAL_NONE, -1, false},        {1, 16, 64, MH_CAUSAL_NONE, -1, false},
+        {40, 17, 64, MH_CAUSAL_NONE, -1, false},      {100, 100, 64, MH_CAUSAL_TOP_LEFT, -1, false},
+        {600, 600, 32, MH_CAUSAL_TOP_LEFT, 8, false}, {30, 30, 136, MH_CAUSAL_TOP_LEFT, -1, false},
+        {600, 600, 32, MH_CAUSAL_TOP_LEFT, 8, true}};
     for (size_t level = 0; test_level(level); level++) {
         mh_context *context = test_context(test_level(level), 1);
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
