@@ -47,6 +47,11 @@ mh_status mh_run_broadcast(mh_run *run, void *data, size_t bytes)
     return mh_run_lost(run, mh_communicator_broadcast(&run->ranks, data, bytes));
 }
 
+mh_status mh_run_gather(mh_run *run, void *data)
+{
+    return mh_run_lost(run, mh_communicator_gather(&run->ranks, data, run->starts));
+}
+
 // ---- steps --------------------------------------------------------------------------------------
 
 typedef struct announcement {
@@ -86,7 +91,7 @@ mh_status mh_run_agree(mh_run *run, mh_status status)
     for (size_t r = 0; r <= R; r++)
         run->starts[r] = r * sizeof *run->statuses;
     run->statuses[run->ranks.rank] = (int32_t)status;
-    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->statuses, run->starts)));
+    MH_TRY(mh_run_gather(run, run->statuses));
     size_t first = 0;
     while (first < R && !run->statuses[first])
         first++;
@@ -97,6 +102,6 @@ mh_status mh_run_agree(mh_run *run, mh_status status)
     announcement a = {0};
     if (first == run->ranks.rank)
         describe(run, status, &a);
-    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, &a, run->starts)));
+    MH_TRY(mh_run_gather(run, &a));
     return follow(run, &a);
 }

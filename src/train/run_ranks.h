@@ -32,6 +32,9 @@ mh_status mh_run_lost(mh_run *run, mh_status status);
 // Sends the leader's bytes to all ranks.
 mh_status mh_run_broadcast(mh_run *run, void *data, size_t bytes);
 
+// All ranks get all of `data`, of which rank r has bytes [run->starts[r], run->starts[r + 1]).
+mh_status mh_run_gather(mh_run *run, void *data);
+
 // Shares the leader's prepared run with the others, or its `status`. Returns the same on all ranks.
 mh_status mh_run_share(mh_run *run, mh_status status);
 

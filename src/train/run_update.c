@@ -89,7 +89,7 @@ static mh_status sum_losses(mh_run *run, double *loss)
 {
     for (size_t r = 0; r <= run->ranks.ranks; r++)
         run->starts[r] = mh_run_first_grain(run, r) * sizeof(double);
-    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->losses, run->starts)));
+    MH_TRY(mh_run_gather(run, run->losses));
     *loss = 0;
     for (size_t i = 0; i < run->grains.count; i++)
         *loss += run->losses[i];
@@ -143,7 +143,7 @@ static mh_status sum_norms(mh_run *run, double *norm)
     const size_t R = run->ranks.ranks;
     double sum = 0;
     place_norms(run);
-    MH_TRY(mh_run_lost(run, mh_communicator_gather(&run->ranks, run->norms, run->starts)));
+    MH_TRY(mh_run_gather(run, run->norms));
     for (size_t s = 0; s < run->stripes; s++)
         for (size_t r = 0; r < R; r++)
             for (size_t n = segments_of_slice(run, s, r); n > 0; n--) {

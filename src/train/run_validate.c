@@ -12,7 +12,7 @@ static mh_status share_parameters(mh_run *run)
         return MH_OK;
     if (!mh_run_leads(run))
         memcpy(run->aside, a->parameters, a->floats * sizeof(float));
-    return mh_communicator_broadcast(&run->ranks, a->parameters, a->floats * sizeof(float));
+    return mh_run_broadcast(run, a->parameters, a->floats * sizeof(float));
 }
 
 static void restore_parameters(mh_run *run)

@@ -96,7 +96,7 @@ static mh_status gather_sizes(mh_run *run, const mh_translations *own, gathered 
     uint64_t *to = g->sizes + run->starts[run->ranks.rank] / sizeof *g->sizes;
     for (size_t i = 0; i < count_of(run, run->ranks.rank); i++)
         to[i] = text_of(own, i).size;
-    return mh_communicator_gather(&run->ranks, g->sizes, run->starts);
+    return mh_run_gather(run, g->sizes);
 }
 
 static mh_status gather_bytes(mh_run *run, const mh_translations *own, gathered *g)
@@ -118,7 +118,7 @@ static mh_status gather_bytes(mh_run *run, const mh_translations *own, gathered 
         memcpy(to, text.bytes, text.size);
         to += text.size;
     }
-    return mh_communicator_gather(&run->ranks, g->bytes, run->starts);
+    return mh_run_gather(run, g->bytes);
 }
 
 // The leader's scores of all texts.

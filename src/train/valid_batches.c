@@ -14,7 +14,7 @@ mh_status mh_valid_batches_sum(mh_run *run, double *values, size_t count, double
 {
     for (size_t r = 0; r <= run->ranks.ranks; r++)
         run->starts[r] = mh_valid_batches_first(run, r) * count * sizeof *values;
-    MH_TRY(mh_communicator_gather(&run->ranks, values, run->starts));
+    MH_TRY(mh_run_gather(run, values));
     for (size_t i = 0; i < count; i++) {
         sums[i] = 0;
         for (size_t b = 0; b < run->valid.batches.count; b++)
