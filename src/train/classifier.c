@@ -62,9 +62,8 @@ mh_status mh_classifier_score(mh_run *run, mh_classifier_batch *b, mh_batch_scor
     return classifier_cross_entropy(run, b, 0, 1, NULL, &score->loss);
 }
 
-mh_status mh_classifier_validate(mh_run *run, mh_batch_score_fn score_batch,
-                                 bool (*told)(void *user, double part), mh_validation_score *score,
-                                 bool *stopped)
+mh_status mh_classifier_validate(mh_run *run, mh_batch_score_fn score_batch, mh_validation_fn told,
+                                 mh_validation_score *score, bool *stopped)
 {
     mh_batch_score sum;
     MH_TRY(mh_model_task_validate(run, score_batch, told, &sum, stopped));

@@ -21,8 +21,7 @@ mh_status mh_classifier_loss(mh_run *run, mh_classifier_batch *batch,
 mh_status mh_classifier_score(mh_run *run, mh_classifier_batch *batch, mh_batch_score *score);
 
 // Loss and accuracy over all validation batches.
-mh_status mh_classifier_validate(mh_run *run, mh_batch_score_fn score_batch,
-                                 bool (*told)(void *user, double part), mh_validation_score *score,
-                                 bool *stopped);
+mh_status mh_classifier_validate(mh_run *run, mh_batch_score_fn score_batch, mh_validation_fn told,
+                                 mh_validation_score *score, bool *stopped);
 
 #endif

@@ -11,8 +11,7 @@
 #include "train/model_task.h"
 #include <stdlib.h>
 
-// ---- which models
-// --------------------------------------------------------------------------------
+// ---- which models -------------------------------------------------------------------------------
 
 static const char *const lm_types[] = {"gpt2",  "llama",  "mistral",     "qwen2",
                                        "qwen3", "gemma2", "gemma3_text", "gpt_neox"};

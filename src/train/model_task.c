@@ -6,7 +6,6 @@
 #include "support/buffer.h"
 #include "support/file.h"
 #include "train/model_start.h"
-#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include "train/valid_batches.h"
 
@@ -141,15 +140,14 @@ void mh_model_task_free(mh_run *run)
     mh_shrink(context, &run->views, &run->views_capacity, sizeof *run->views);
     mh_shrink(context, &run->pictures.pixels, &run->pictures.capacity, 1);
     mh_shrink(context, &run->valid_pictures.pixels, &run->valid_pictures.capacity, 1);
-    mh_labels_free(run);
+    mh_labels_free(run->context, &run->labels);
     mh_tokenizer_free(run->tokenizer);
 }
 
 // ---- validation ---------------------------------------------------------------------------------
 
-static mh_status score_own(mh_run *run, mh_batch_score_fn score_batch,
-                           bool (*told)(void *user, double part), mh_batch_score *scores,
-                           bool *stopped)
+static mh_status score_own(mh_run *run, mh_batch_score_fn score_batch, mh_validation_fn told,
+                           mh_batch_score *scores, bool *stopped)
 {
     const mh_batches *plan = &run->valid.batches;
     const size_t begin = mh_valid_batches_first(run, run->ranks.rank);
@@ -162,9 +160,8 @@ static mh_status score_own(mh_run *run, mh_batch_score_fn score_batch,
     return MH_OK;
 }
 
-mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
-                                 bool (*told)(void *user, double part), mh_batch_score *sum,
-                                 bool *stopped)
+mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch, mh_validation_fn told,
+                                 mh_batch_score *sum, bool *stopped)
 {
     const size_t bytes = run->valid.batches.count * sizeof(mh_batch_score);
     mh_batch_score *scores = mh_alloc(run->context, bytes);

@@ -55,8 +55,7 @@ typedef mh_status (*mh_batch_score_fn)(mh_run *run, const uint32_t *examples, si
                                        mh_batch_score *score);
 
 // The sums over all batches, each of which one rank scores.
-mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch,
-                                 bool (*told)(void *user, double part), mh_batch_score *sum,
-                                 bool *stopped);
+mh_status mh_model_task_validate(mh_run *run, mh_batch_score_fn score_batch, mh_validation_fn told,
+                                 mh_batch_score *sum, bool *stopped);
 
 #endif

@@ -6,7 +6,6 @@
 #include "base/overflow.h"
 #include "io/byte_stream.h"
 #include "support/list_directory.h"
-#include "train/run_labels.h"
 #include <multihead/image.h>
 #include <multihead/text.h>
 #include <stdio.h>
@@ -28,13 +27,13 @@ static mh_status find_label(reading *r, const char *name, int32_t *label)
 {
     mh_run *run = r->run;
     const mh_text text = {name, strlen(name)};
-    size_t found = run->label_count;
-    if (!mh_labels_find(run, text, &found)) {
-        if (r->fixed_labels || run->label_count == LABELS_MOST)
+    size_t found = run->labels.count;
+    if (!mh_labels_find(&run->labels, text, &found)) {
+        if (r->fixed_labels || run->labels.count == LABELS_MOST)
             return mh_fail(run->context, MH_ERROR_FORMAT, "%.600s: label %.80s: expected %s",
                            r->path, name,
                            r->fixed_labels ? "one of the training data's" : "at most 65536");
-        MH_TRY(mh_labels_add(run, text));
+        MH_TRY(mh_labels_add(run->context, &run->labels, text));
     }
     *label = (int32_t)found;
     return MH_OK;
@@ -223,27 +222,25 @@ static int compare_digits(const char *a, const char *b)
 }
 
 // Labels of idx files are numbers: ids are in their order, not in that of the pictures.
-static mh_status sort_idx_labels(reading *r)
+static void sort_idx_labels(reading *r)
 {
     mh_run *run = r->run;
     mh_dataset *e = r->examples;
     int32_t rank[256];
-    if (r->fixed_labels)
-        return MH_OK;
-    for (size_t i = 0; i < run->label_count; i++) {
+    for (size_t i = 0; i < run->labels.count; i++) {
         rank[i] = 0;
-        for (size_t k = 0; k < run->label_count; k++)
-            rank[i] += compare_digits(run->labels[k], run->labels[i]) < 0;
+        for (size_t k = 0; k < run->labels.count; k++)
+            rank[i] += compare_digits(run->labels.names[k], run->labels.names[i]) < 0;
     }
     for (size_t i = 0; i < e->count; i++)
         e->ids[i] = rank[e->ids[i]];
-    for (size_t i = 1; i < run->label_count; i++)
-        for (size_t k = i; k > 0 && compare_digits(run->labels[k], run->labels[k - 1]) < 0; k--) {
-            char *swapped = run->labels[k];
-            run->labels[k] = run->labels[k - 1];
-            run->labels[k - 1] = swapped;
+    for (size_t i = 1; i < run->labels.count; i++)
+        for (size_t k = i;
+             k > 0 && compare_digits(run->labels.names[k], run->labels.names[k - 1]) < 0; k--) {
+            char *swapped = run->labels.names[k];
+            run->labels.names[k] = run->labels.names[k - 1];
+            run->labels.names[k - 1] = swapped;
         }
-    return MH_OK;
 }
 
 static mh_status read_idx(reading *r)
@@ -263,7 +260,9 @@ static mh_status read_idx(reading *r)
         status = check_idx_end(&labels, labels_path);
     mh_byte_stream_close(&images.stream);
     mh_byte_stream_close(&labels.stream);
-    return status ? status : sort_idx_labels(r);
+    if (!status && !r->fixed_labels)
+        sort_idx_labels(r);
+    return status;
 }
 
 static mh_status name_label(mh_run *run, char **label, const char *names)
@@ -290,7 +289,7 @@ static mh_status name_label(mh_run *run, char **label, const char *names)
 // The last label is the largest number.
 static void warn_of_surplus(mh_run *run, const char *names)
 {
-    const size_t wanted = strtoul(run->labels[run->label_count - 1], NULL, 10) + 1;
+    const size_t wanted = strtoul(run->labels.names[run->labels.count - 1], NULL, 10) + 1;
     size_t found = 1;
     for (; *names; names++)
         found += *names == ',';
@@ -302,12 +301,12 @@ static void warn_of_surplus(mh_run *run, const char *names)
 
 static mh_status check_distinct(const mh_run *run)
 {
-    for (size_t i = 0; i < run->label_count; i++)
+    for (size_t i = 0; i < run->labels.count; i++)
         for (size_t k = 0; k < i; k++)
-            if (!strcmp(run->labels[i], run->labels[k]))
+            if (!strcmp(run->labels.names[i], run->labels.names[k]))
                 return mh_fail(run->context, MH_ERROR_ARGUMENT,
                                "label_names: found %.80s twice: expected different names",
-                               run->labels[i]);
+                               run->labels.names[i]);
     return MH_OK;
 }
 
@@ -319,8 +318,8 @@ mh_status mh_picture_data_name_labels(mh_run *run, const char *names)
     if (mh_utf8_valid(names, strlen(names)) < strlen(names))
         return mh_fail(run->context, MH_ERROR_ARGUMENT, "label_names: found invalid UTF-8");
     warn_of_surplus(run, names);
-    for (size_t i = 0; i < run->label_count; i++)
-        MH_TRY(name_label(run, &run->labels[i], names));
+    for (size_t i = 0; i < run->labels.count; i++)
+        MH_TRY(name_label(run, &run->labels.names[i], names));
     return check_distinct(run);
 }
 
@@ -416,16 +415,17 @@ static mh_status read_directories(reading *r)
 mh_status mh_picture_data_read(mh_run *run, const char *path, mh_pictures *pictures,
                                mh_dataset *examples)
 {
-    reading r = {run, path, pictures, examples, run->label_count > 0, pictures->channels > 0};
+    reading r = {run, path, pictures, examples, run->labels.count > 0, pictures->channels > 0};
     MH_TRY(mh_is_directory(path) ? read_directories(&r) : read_idx(&r));
     if (examples->count == 0)
         return mh_fail(run->context, MH_ERROR_FORMAT,
                        "%.600s: no pictures, expected a directory of them for every label, or the "
                        "name of an idx file",
                        path);
-    if (run->label_count < 2)
+    if (run->labels.count < 2)
         return mh_fail(run->context, MH_ERROR_FORMAT,
-                       "%.600s: found one label, %.80s, expected 2 or more", path, run->labels[0]);
+                       "%.600s: found one label, %.80s, expected 2 or more", path,
+                       run->labels.names[0]);
     return MH_OK;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A training run: shared by train.c and run_prepare.c.
+// A training run, and what a task adds to it.
 #ifndef MH_TRAIN_RUN_INTERNAL_H
 #define MH_TRAIN_RUN_INTERNAL_H
 
@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/gradient_tree.h"
 #include "train/grains.h"
+#include "train/run_labels.h"
 #include "train/run_log.h"
 #include "train/validate.h"
 #include <multihead/communicator.h>
@@ -19,6 +20,9 @@
 enum { MH_SEGMENT = 131072 };
 
 typedef struct mh_run mh_run;
+
+// Is called with the fraction of a validation that is done; false stops it.
+typedef bool (*mh_validation_fn)(void *user, double part);
 
 // What a task adds to a run. Examples are rows of ids (dataset.h): of the leader's data, and sent
 // to the other ranks.
@@ -38,15 +42,17 @@ typedef struct mh_task {
     // All ranks: the parameters, `floats` of them at *values. Sets run->layered.
     mh_status (*parameters)(mh_run *run, size_t *floats, float **values);
     size_t (*vocabulary)(const mh_run *run); // of the leader: tokens or labels
-    // All ranks: data besides the examples.
+    // All ranks: data besides the examples; NULL: there are none.
     mh_status (*share)(mh_run *run);
     // The settings of model and data.
     void (*settings)(mh_run *run);
     // The loss of a grain, and its gradients. Errors: MH_ERROR_MEMORY.
     mh_status (*loss)(mh_run *run, const mh_grain *grain, const mh_loss_options *options,
                       double *loss);
-    mh_status (*validate)(mh_run *run, bool (*told)(void *user, double part),
-                          mh_validation_score *score, bool *stopped);
+    // Scores the current model; only the leader has the score. *stopped: `told` returned false, and
+    // there is no score.
+    mh_status (*validate)(mh_run *run, mh_validation_fn told, mh_validation_score *score,
+                          bool *stopped);
     mh_status (*save)(mh_run *run); // the weights
     void (*free)(mh_run *run);
 } mh_task;
@@ -98,15 +104,15 @@ struct mh_run {
     mh_gradient_tree gradients; // of this rank's grains
 
     mh_communicator ranks;
-    bool agreed;          // that the run ends, by all ranks
-    size_t *first_grains; // (ranks + 1)
-    size_t *starts;       // (ranks + 1), scratch
-    int32_t *statuses;    // (ranks), scratch
-    size_t stripe,
-        stripes;     // segments of a stripe of parameters (run_gradients.c), and their number
-    double *norms;   // of all segments of parameters, by rank
-    size_t segments; // its capacity
-    size_t layered;  // gradients before this float become final layer by layer
+    bool agreed;            // that the run ends, by all ranks
+    size_t *first_grains;   // (ranks + 1)
+    size_t *starts;         // (ranks + 1), scratch
+    int32_t *statuses;      // (ranks), scratch
+    size_t stripe;          // segments of a stripe of parameters (run_gradients.c)
+    size_t stripes;         // their number
+    double *norms;          // of all segments of parameters, by rank
+    size_t segments;        // its capacity
+    size_t layered;         // gradients before this float become final layer by layer
     mh_gradient_tree slice; // of all ranks' grains, for the own slices
     mh_exchange exchange;
     uint64_t bytes_sent, bytes_early; // in updates; and while layers were computed
@@ -134,9 +140,8 @@ struct mh_run {
     mh_tensor *views;
     size_t views_capacity;
     mh_pictures pictures, valid_pictures;
-    char **labels;
-    size_t label_count, labels_capacity;
-    bool new_head; // a classifier's, which the model to start from does not have
+    mh_labels labels; // of classifiers
+    bool new_head;    // a classifier's, which the model to start from does not have
     mh_tokenizer *tokenizer;
     int32_t bos, eos;         // of a language model; texts begin with bos unless it is -1
     mh_buffer tokenizer_json; // of a new classifier
@@ -149,9 +154,7 @@ static inline bool mh_run_validates(const mh_run *run) { return run->valid.examp
 // The batches of the epoch that progress is at.
 mh_status mh_run_plan_epoch(mh_run *run);
 
-// Scores the current model; only the leader has the score. *stopped: `told`, which is called with
-// the fraction that is done, returned false, and there is no score.
-typedef bool (*mh_validation_fn)(void *user, double part);
+// Validates the leader's parameters, by the task.
 mh_status mh_run_validate(mh_run *run, mh_validation_fn told, mh_validation_score *score,
                           bool *stopped);
 

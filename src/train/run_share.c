@@ -147,7 +147,8 @@ static mh_status share_contents(mh_run *run, const shared_head *head, const mh_m
     MH_TRY(share_dataset(run, head->pairs, &run->examples));
     MH_TRY(share_validation(run, head));
     MH_TRY(share_model(run, head, model));
-    MH_TRY(run->task->share(run));
+    if (run->task->share)
+        MH_TRY(run->task->share(run));
     return share_arrays(run, head);
 }
 

@@ -14,7 +14,6 @@
 #include "train/classifier_tokenizer.h"
 #include "train/held_out.h"
 #include "train/model_start.h"
-#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,19 +45,19 @@ static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
         if (memchr(corpus->sources[i].bytes, 0, corpus->sources[i].size))
             return mh_fail(run->context, MH_ERROR_FORMAT, "%.300s:%zu: a label with a null byte",
                            corpus->name, corpus->lines[i]);
-        if (!mh_labels_find(run, corpus->sources[i], &label))
-            MH_TRY(mh_labels_add(run, corpus->sources[i]));
-        if (run->label_count > MOST_LABELS)
+        if (!mh_labels_find(&run->labels, corpus->sources[i], &label))
+            MH_TRY(mh_labels_add(run->context, &run->labels, corpus->sources[i]));
+        if (run->labels.count > MOST_LABELS)
             return mh_fail(run->context, MH_ERROR_FORMAT,
                            "%.300s: more than %d labels: expected a label, a tab and a text on "
                            "each line; are the columns swapped?",
                            corpus->name, MOST_LABELS);
     }
-    if (run->label_count < 2)
+    if (run->labels.count < 2)
         return mh_fail(run->context, MH_ERROR_FORMAT,
                        "%.300s: found one label, %.80s: expected two or more", corpus->name,
-                       run->labels[0]);
-    qsort(run->labels, run->label_count, sizeof *run->labels, compare_labels);
+                       run->labels.names[0]);
+    qsort(run->labels.names, run->labels.count, sizeof *run->labels.names, compare_labels);
     return MH_OK;
 }
 
@@ -142,9 +141,9 @@ static mh_status write_config(mh_run *run)
     mh_append_format(&to, "  \"hidden_dropout_prob\": %.6g,\n", (double)m->dropout);
     mh_append_format(&to, "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout);
-    mh_labels_put(&to, run, false);
+    mh_labels_put(&to, &run->labels, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    mh_labels_put(&to, run, true);
+    mh_labels_put(&to, &run->labels, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
@@ -168,7 +167,7 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
     const json_t *names = json_object_get(root, "id2label");
     const size_t count = json_object_size(names);
     size_t found = 0, label;
-    mh_run own = {.context = run->context};
+    mh_labels own = {0};
     mh_status status = MH_OK;
     *kept = false;
     if (!architecture || !strstr(architecture, "ForSequenceClassification"))
@@ -178,36 +177,33 @@ static mh_status keep_labels(mh_run *run, const json_t *root, bool *kept)
         snprintf(key, sizeof key, "%zu", i);
         const char *name = json_string_value(json_object_get(names, key));
         if (name)
-            status = mh_labels_add(&own, (mh_text){name, strlen(name)});
+            status = mh_labels_add(run->context, &own, (mh_text){name, strlen(name)});
     }
-    for (size_t i = 0; i < run->label_count; i++)
-        found += mh_labels_find(&own, (mh_text){run->labels[i], strlen(run->labels[i])}, &label);
-    *kept = !status && own.label_count == count && found == run->label_count;
-    if (*kept) { // *run's become own's, which are freed
-        const mh_run data = *run;
-        run->labels = own.labels;
-        run->label_count = own.label_count;
-        run->labels_capacity = own.labels_capacity;
-        own.labels = data.labels;
-        own.label_count = data.label_count;
-        own.labels_capacity = data.labels_capacity;
+    for (size_t i = 0; i < run->labels.count; i++)
+        found += mh_labels_find(&own, (mh_text){run->labels.names[i], strlen(run->labels.names[i])},
+                                &label);
+    *kept = !status && own.count == count && found == run->labels.count;
+    if (*kept) {
+        const mh_labels data = run->labels;
+        run->labels = own;
+        own = data;
     }
-    mh_labels_free(&own);
+    mh_labels_free(run->context, &own);
     return status;
 }
 
 static mh_status set_labels(mh_run *run, json_t *root)
 {
     json_t *names = json_object(), *ids = json_object();
-    for (size_t i = 0; i < run->label_count; i++) {
+    for (size_t i = 0; i < run->labels.count; i++) {
         char key[24];
         snprintf(key, sizeof key, "%zu", i);
-        json_object_set_new(names, key, json_string(run->labels[i]));
-        json_object_set_new(ids, run->labels[i], json_integer((json_int_t)i));
+        json_object_set_new(names, key, json_string(run->labels.names[i]));
+        json_object_set_new(ids, run->labels.names[i], json_integer((json_int_t)i));
     }
     json_object_del(root, "num_labels");
     const bool whole =
-        json_object_size(names) == run->label_count && json_object_size(ids) == run->label_count;
+        json_object_size(names) == run->labels.count && json_object_size(ids) == run->labels.count;
     mh_status status = mh_model_start_set(run, root, "id2label", names);
     const mh_status second = mh_model_start_set(run, root, "label2id", ids);
     status = status ? status : second;
@@ -234,10 +230,10 @@ static mh_status edit_classifier(mh_run *run, const mh_source *source, json_t *r
 // Of a resumed run, the labels of its model.
 static mh_status take_labels(mh_run *run)
 {
-    mh_labels_free(run);
+    mh_labels_free(run->context, &run->labels);
     for (size_t i = 0; i < mh_model_describe(run->model)->labels; i++) {
         const char *name = mh_model_label(run->model, i);
-        MH_TRY(mh_labels_add(run, (mh_text){name, strlen(name)}));
+        MH_TRY(mh_labels_add(run->context, &run->labels, (mh_text){name, strlen(name)}));
     }
     return MH_OK;
 }
@@ -291,7 +287,7 @@ static mh_status add_texts(reading *r, const mh_corpus *corpus)
     const mh_train_options *o = r->run->options;
     size_t label;
     for (size_t i = 0; i < corpus->count; i++) {
-        if (mh_labels_find(r->run, corpus->sources[i], &label)) {
+        if (mh_labels_find(&r->run->labels, corpus->sources[i], &label)) {
             MH_TRY(add_text(r, corpus->targets[i], label));
             continue;
         }
@@ -386,12 +382,6 @@ static mh_status classification_begin(mh_run *run)
     return run->options->init ? MH_OK : mh_classifier_tokenizer_save(run);
 }
 
-static mh_status classification_share(mh_run *run)
-{
-    (void)run;
-    return MH_OK;
-}
-
 static void classification_settings(mh_run *run)
 {
     const mh_translator_config *m = run->options->model;
@@ -457,7 +447,7 @@ static mh_status score_texts(mh_run *run, const uint32_t *examples, size_t count
     return mh_classifier_score(run, &b, score);
 }
 
-static mh_status classification_validate(mh_run *run, bool (*told)(void *user, double part),
+static mh_status classification_validate(mh_run *run, mh_validation_fn told,
                                          mh_validation_score *score, bool *stopped)
 {
     return mh_classifier_validate(run, score_texts, told, score, stopped);
@@ -474,7 +464,6 @@ const mh_task mh_task_classification = {
     .receive = mh_model_task_receive,
     .parameters = mh_model_task_parameters,
     .vocabulary = mh_model_task_labels,
-    .share = classification_share,
     .settings = classification_settings,
     .loss = classification_loss,
     .validate = classification_validate,

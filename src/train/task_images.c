@@ -6,7 +6,6 @@
 #include "base/philox.h"
 #include "train/classifier.h"
 #include "train/picture_data.h"
-#include "train/run_labels.h"
 #include "train/run_ranks.h"
 #include <inttypes.h>
 
@@ -45,14 +44,14 @@ static mh_status write_config(mh_run *run)
                      m->num_encoder_layers, m->nhead);
     mh_append_format(&to, "  \"intermediate_size\": %zu,\n", m->dim_feedforward);
     mh_append_string(&to, "  \"hidden_act\": \"gelu\",\n  \"layer_norm_eps\": 1e-06,\n"
-                          "  \"qkv_bias\": true,\n  ");
+                          "  \"qkv_bias\": true,\n");
     mh_append_format(&to,
                      "  \"hidden_dropout_prob\": %.6g,\n"
                      "  \"attention_probs_dropout_prob\": %.6g,\n  \"id2label\": {",
                      (double)m->dropout, (double)m->dropout);
-    mh_labels_put(&to, run, false);
+    mh_labels_put(&to, &run->labels, false);
     mh_append_string(&to, "},\n  \"label2id\": {");
-    mh_labels_put(&to, run, true);
+    mh_labels_put(&to, &run->labels, true);
     mh_append_format(&to, "},\n  \"torch_dtype\": \"%s\"\n}\n",
                      o->weights == MH_BF16 ? "bfloat16" : "float32");
     return mh_append_finish(&to, MH_OK, &run->config);
@@ -225,8 +224,8 @@ static mh_status score_pictures(mh_run *run, const uint32_t *examples, size_t co
     return mh_classifier_score(run, &b, score);
 }
 
-static mh_status images_validate(mh_run *run, bool (*told)(void *user, double part),
-                                 mh_validation_score *score, bool *stopped)
+static mh_status images_validate(mh_run *run, mh_validation_fn told, mh_validation_score *score,
+                                 bool *stopped)
 {
     return mh_classifier_validate(run, score_pictures, told, score, stopped);
 }

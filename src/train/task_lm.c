@@ -220,12 +220,6 @@ static mh_status lm_begin(mh_run *run)
     return write_text(run, "generation_config.json", &generation);
 }
 
-static mh_status lm_share(mh_run *run)
-{
-    (void)run;
-    return MH_OK;
-}
-
 static void lm_settings(mh_run *run)
 {
     const mh_train_options *o = run->options;
@@ -289,8 +283,8 @@ static mh_status fill_lm(mh_run *run, const mh_dataset *e, const uint32_t *examp
 }
 
 // The sum of the losses of all rows; with gradients, dhidden too.
-static mh_status lm_lose(mh_run *run, const lm_batch *b, const mh_cross_entropy_options *o,
-                         const mh_model_gradients *gradients, double *loss)
+static mh_status lm_cross_entropy(mh_run *run, const lm_batch *b, const mh_cross_entropy_options *o,
+                                  const mh_model_gradients *gradients, double *loss)
 {
     const size_t rows = b->hidden.shape[0], V = run->model->description.vocabulary;
     *loss = 0;
@@ -329,7 +323,7 @@ static mh_status lm_loss(mh_run *run, const mh_grain *grain, const mh_loss_optio
     o.gradient_scale = options->gradient_scale;
     const mh_model_gradients g = mh_model_task_gradients(run, options);
     memset(b.dhidden.data, 0, mh_tensor_count(&b.dhidden) * sizeof(float));
-    MH_TRY(lm_lose(run, &b, &o, &g, loss));
+    MH_TRY(lm_cross_entropy(run, &b, &o, &g, loss));
     return mh_model_hidden_backward(run->context, run->model, &b.input, &b.dhidden, &g);
 }
 
@@ -343,7 +337,7 @@ static mh_status score_text(mh_run *run, const uint32_t *examples, size_t count,
     o.reduction = MH_REDUCTION_SUM;
     MH_TRY(fill_lm(run, &run->valid.examples, examples, count, &b));
     MH_TRY(mh_model_hidden(run->context, run->model, &b.input, &b.hidden));
-    return lm_lose(run, &b, &o, NULL, &score->loss);
+    return lm_cross_entropy(run, &b, &o, NULL, &score->loss);
 }
 
 // A token by its probability at temperature 0.8; `random` is uniform.
@@ -405,8 +399,8 @@ static mh_status make_sample(mh_run *run)
     return decode_sample(run, ids + 1, n - 1);
 }
 
-static mh_status lm_validate(mh_run *run, bool (*told)(void *user, double part),
-                             mh_validation_score *score, bool *stopped)
+static mh_status lm_validate(mh_run *run, mh_validation_fn told, mh_validation_score *score,
+                             bool *stopped)
 {
     const double ln2 = 0.69314718055994530942;
     const mh_batches *plan = &run->valid.batches;
@@ -431,7 +425,6 @@ const mh_task mh_task_lm = {
     .receive = mh_model_task_receive,
     .parameters = mh_model_task_parameters,
     .vocabulary = lm_vocabulary,
-    .share = lm_share,
     .settings = lm_settings,
     .loss = lm_loss,
     .validate = lm_validate,

@@ -32,14 +32,14 @@ static void write_part(const char *path, const uint8_t *bytes, size_t size)
 static void check_read(const mh_run *run, const mh_dataset *examples)
 {
     const mh_pictures *p = &run->pictures;
-    if (p->count != examples->count || p->count == 0 || run->label_count < 2)
+    if (p->count != examples->count || p->count == 0 || run->labels.count < 2)
         abort();
     float *values = malloc(p->side * p->side * p->channels * sizeof *values);
     if (!values)
         abort();
     for (size_t i = 0; i < p->count; i++) {
         const int32_t label = mh_dataset_target(examples, (uint32_t)i).ids[0];
-        if (label < 0 || (size_t)label >= run->label_count)
+        if (label < 0 || (size_t)label >= run->labels.count)
             abort();
         mh_picture_values(p, i, 1, -1, i % 2, values);
     }
@@ -49,9 +49,7 @@ static void check_read(const mh_run *run, const mh_dataset *examples)
 static void release(mh_run *run)
 {
     mh_shrink(run->context, &run->pictures.pixels, &run->pictures.capacity, 1);
-    for (size_t i = 0; i < run->label_count; i++)
-        mh_free(run->context, run->labels[i], strlen(run->labels[i]) + 1);
-    mh_shrink(run->context, &run->labels, &run->labels_capacity, sizeof *run->labels);
+    mh_labels_free(run->context, &run->labels);
     mh_dataset_free(run->context, &run->examples);
 }
 
