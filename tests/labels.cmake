@@ -51,8 +51,9 @@ mh_label(translation test_translate test_translate_errors test_translate_search 
                      test_translate_published test_translator cli_translate cli_translate_published
                      cli_translate_attention cli_translate_errors
                      example_10_translate)
-mh_label(training test_tasks test_batches test_bits_training test_curve test_exchange test_gradient_tree test_numbers test_optimiser test_train
-                  test_train_killed test_train_ranks cli_train cli_train_tasks example_07_train)
+mh_label(training test_batches test_bits_training test_curve test_exchange test_gradient_tree test_model_name
+                  test_numbers test_optimiser test_tasks test_train test_train_killed test_train_ranks cli_train
+                  cli_train_tasks example_07_train)
 mh_label(viewer test_trace test_trace_picture test_translation_trace test_view)
 
 # ---- for a stage of .ci/run ---------------------------------------------------------------

@@ -7,6 +7,7 @@
 #include "support/grow.h"
 #include "support/plain_numbers.h"
 #include "train/checkpoint.h"
+#include "train/model_name.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -127,25 +128,11 @@ static void add_classifier(card *c, const mh_train_options *o, const mh_model_in
     add(c, "; %zu labels; %zu parameters.\n\n", e->vocabulary, e->parameters);
 }
 
-// The model of options->init, by the last part of its directory, or as Hugging Face's cache has it:
-// .../models--ORG--NAME/snapshots/HASH.
 static void add_start(card *c, const char *init)
 {
-    static const char cached[] = "models--";
-    const char *from = strstr(init, cached), *middle = from ? strstr(from + 8, "--") : NULL;
-    const char *end = from ? strchr(from, '/') : NULL;
-    if (middle && end && middle < end) {
-        add(c, "The weights started from those of %.*s/%.*s. ", (int)(middle - from - 8), from + 8,
-            (int)(end - middle - 2), middle + 2);
-        return;
-    }
-    size_t size = strlen(init);
-    while (size > 1 && init[size - 1] == '/')
-        size--;
-    size_t first = size;
-    while (first > 0 && init[first - 1] != '/')
-        first--;
-    add(c, "The weights started from those of %.*s. ", (int)(size - first), init + first);
+    const mh_model_name m = mh_model_name_of(init);
+    add(c, "The weights started from those of %.*s%s%.*s. ", (int)m.organisation.size,
+        m.organisation.bytes, m.organisation.size ? "/" : "", (int)m.name.size, m.name.bytes);
 }
 
 static void add_training(card *c, const mh_train_options *o, const mh_train_event *e)

@@ -9,6 +9,7 @@
 #include "support/plain_numbers.h"
 #include "text/tokenizer.h"
 #include "train/format_number.h"
+#include "train/model_name.h"
 #include "train/model_start.h"
 #include "train/task_options.h"
 
@@ -257,52 +258,12 @@ static void set_sentences(mh_run *run, const char *name, size_t count, const mh_
     run->settings.list[run->settings.count - 1].checksum = true;
 }
 
-typedef struct path_part {
-    const char *begin, *end;
-} path_part;
-
-// The last part of the path that ends at `end`.
-static path_part last_part(const char *path, const char *end)
-{
-    while (end - path > 1 && end[-1] == '/')
-        end--;
-    const char *begin = end;
-    while (begin > path && begin[-1] != '/')
-        begin--;
-    return (path_part){begin, end};
-}
-
-static bool is_part(path_part p, const char *text)
-{
-    return (size_t)(p.end - p.begin) == strlen(text) && !strncmp(p.begin, text, strlen(text));
-}
-
-static bool begins_with(path_part p, const char *text)
-{
-    return (size_t)(p.end - p.begin) >= strlen(text) && !strncmp(p.begin, text, strlen(text));
-}
-
-// The last part of the model's name: the directory may have moved with all before it. In Hugging
-// Face's cache, ORG/NAME is in models--ORG--NAME/snapshots/HASH: the name is NAME.
-static path_part name_of_init(const char *path)
-{
-    const path_part name = last_part(path, path + strlen(path));
-    const path_part parent = last_part(path, name.begin);
-    path_part model = last_part(path, parent.begin);
-    if (!is_part(parent, "snapshots") || !begins_with(model, "models--"))
-        return name;
-    for (const char *at = model.begin; at + 2 < model.end; at++)
-        if (at[0] == '-' && at[1] == '-')
-            model.begin = at + 2;
-    return model;
-}
-
+// The name without the directories before it: the model may have moved with them.
 static void set_init(mh_run *run)
 {
     enum { MOST = 40 };
-    const path_part name = name_of_init(run->options->init ? run->options->init : "");
-    const ptrdiff_t size = name.end - name.begin;
-    mh_run_set(run, "init", "%.*s", (int)(size < MOST ? size : MOST), name.begin);
+    const mh_text name = mh_model_name_of(run->options->init ? run->options->init : "").name;
+    mh_run_set(run, "init", "%.*s", (int)mh_smaller(name.size, MOST), name.bytes);
     run->settings.list[run->settings.count - 1].absent = "";
 }
 
