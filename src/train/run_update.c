@@ -185,9 +185,39 @@ static mh_status prepare_update(mh_run *run, size_t *tokens)
     return mh_run_reduce_scatter_prepare(run);
 }
 
-static mh_status run_update(mh_run *run)
+// All ranks have the same loss and norm, and return the same.
+static mh_status check_finite(mh_run *run, double loss, double norm, size_t tokens)
+{
+    run->agreed = !isfinite(loss) || !isfinite(norm);
+    return run->agreed
+               ? mh_fail(run->context, MH_ERROR_DIVERGED,
+                         "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
+                         "checkpoint is kept. Try a lower learning rate or a longer warm-up",
+                         run->progress.update + 1, fabs(loss) / (double)tokens,
+                         fabs(norm)) // no "-nan"
+               : MH_OK;
+}
+
+static void count_update(mh_run *run, double loss, double norm, size_t tokens)
 {
     mh_progress *p = &run->progress;
+    mh_train_event *e = &run->event;
+    p->update++;
+    p->tokens += tokens;
+    p->loss_sum += loss;
+    p->loss_tokens += tokens;
+    if (p->batch == run->plan.count) {
+        p->epoch++;
+        p->batch = 0;
+    }
+    const double now = loss / (double)tokens;
+    e->loss = e->loss > 0 ? e->loss + 0.02 * (now - e->loss) : now;
+    e->gradient_norm = norm;
+    e->tokens_now += tokens;
+}
+
+static mh_status run_update(mh_run *run)
+{
     double loss, norm;
     size_t tokens = 0;
     const float *gradients;
@@ -200,26 +230,10 @@ static mh_status run_update(mh_run *run)
     MH_TRY(mh_run_agree(run, status));
     MH_TRY(sum_losses(run, &loss));
     MH_TRY(sum_norms(run, &norm));
-    p->grains += run->grains.count;
-    run->agreed = !isfinite(loss) || !isfinite(norm); // all ranks have the same
-    if (run->agreed)
-        return mh_fail(run->context, MH_ERROR_DIVERGED,
-                       "update %" PRIu64 ": the loss is %g and the gradients' norm %g; the last "
-                       "checkpoint is kept. Try a lower learning rate or a longer warm-up",
-                       p->update + 1, fabs(loss) / (double)tokens, fabs(norm)); // no "-nan"
+    run->progress.grains += run->grains.count;
+    MH_TRY(check_finite(run, loss, norm, tokens));
     MH_TRY(train_step(run, gradients, norm));
-    p->update++;
-    p->tokens += tokens;
-    p->loss_sum += loss;
-    p->loss_tokens += tokens;
-    if (p->batch == run->plan.count) {
-        p->epoch++;
-        p->batch = 0;
-    }
-    const double now = loss / (double)tokens, before = run->event.loss;
-    run->event.loss = before > 0 ? before + 0.02 * (now - before) : now;
-    run->event.gradient_norm = norm;
-    run->event.tokens_now += tokens;
+    count_update(run, loss, norm, tokens);
     return MH_OK;
 }
 

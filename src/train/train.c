@@ -353,24 +353,30 @@ static void report_run(const mh_run *run, mh_train_result *result)
     result->baseline = run->baseline;
 }
 
+static mh_status check_kinds(mh_context *context, const mh_train_options *o)
+{
+    if ((unsigned)o->task > MH_TASK_CLASSIFICATION)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "task: found %u, expected one of mh_task_kind",
+                       (unsigned)o->task);
+    if ((unsigned)o->arch > MH_LM_LLAMA)
+        return mh_fail(context, MH_ERROR_ARGUMENT, "arch: found %u, expected one of mh_lm_arch",
+                       (unsigned)o->arch);
+    return MH_OK;
+}
+
 // The run is on the heap: it takes 17 KB, which a caller's thread may not have.
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
                                    mh_translator_config *sizes, mh_train_result *result)
 {
     static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm,
                                            &mh_task_classification};
-    const unsigned task = (unsigned)options->task, arch = (unsigned)options->arch;
-    if (task > MH_TASK_CLASSIFICATION || arch > MH_LM_LLAMA)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "%s: found %u, expected one of mh_%s",
-                       task > MH_TASK_CLASSIFICATION ? "task" : "arch",
-                       task > MH_TASK_CLASSIFICATION ? task : arch,
-                       task > MH_TASK_CLASSIFICATION ? "task_kind" : "lm_arch");
+    MH_TRY(check_kinds(context, options));
     mh_run *run = mh_alloc(context, sizeof *run);
     if (!run)
         return MH_ERROR_MEMORY;
     memset(run, 0, sizeof *run);
     run->context = context;
-    run->task = tasks[task];
+    run->task = tasks[options->task];
     run->options = options;
     run->sizes = sizes;
     run->directory = (mh_directory){-1, false};
