@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Strings in JSON that is written.
+// Strings of JSON in an mh_appender.
 #ifndef MH_SUPPORT_JSON_TEXT_H
 #define MH_SUPPORT_JSON_TEXT_H
 
 #include "support/buffer.h"
 
 // The text, UTF-8, in quotes.
-static inline void mh_json_bytes(mh_appender *to, const char *text, size_t size)
+static inline void mh_append_json_bytes(mh_appender *to, const char *text, size_t size)
 {
     mh_append_string(to, "\"");
     for (size_t i = 0; i < size; i++)
@@ -19,9 +19,9 @@ static inline void mh_json_bytes(mh_appender *to, const char *text, size_t size)
     mh_append_string(to, "\"");
 }
 
-static inline void mh_json_text(mh_appender *to, const char *text)
+static inline void mh_append_json_string(mh_appender *to, const char *text)
 {
-    mh_json_bytes(to, text, strlen(text));
+    mh_append_json_bytes(to, text, strlen(text));
 }
 
 #endif

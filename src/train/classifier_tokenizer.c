@@ -161,7 +161,7 @@ static void put_role(mh_appender *to, const char *member, mh_text name)
     if (!name.bytes)
         return;
     mh_append_format(to, "  \"%s\": ", member);
-    mh_json_bytes(to, name.bytes, name.size);
+    mh_append_json_bytes(to, name.bytes, name.size);
     mh_append_string(to, ",\n");
 }
 

@@ -45,11 +45,11 @@ void mh_labels_put(mh_appender *to, const mh_labels *labels, bool ids)
     for (size_t i = 0; i < labels->count; i++) {
         mh_append_string(to, i ? ", " : "");
         if (ids) {
-            mh_json_text(to, labels->names[i]);
+            mh_append_json_string(to, labels->names[i]);
             mh_append_format(to, ": %zu", i);
         } else {
             mh_append_format(to, "\"%zu\": ", i);
-            mh_json_text(to, labels->names[i]);
+            mh_append_json_string(to, labels->names[i]);
         }
     }
 }

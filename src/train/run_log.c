@@ -106,7 +106,7 @@ static mh_status quote_sample(const mh_run_log *log, const mh_train_event *e, mh
     mh_appender to = {.context = log->context};
     if (e->sample) {
         mh_append_string(&to, "\"sample\": ");
-        mh_json_text(&to, e->sample);
+        mh_append_json_string(&to, e->sample);
         mh_append_string(&to, ", ");
     }
     mh_append(&to, "", 1);
