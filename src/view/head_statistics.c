@@ -274,8 +274,7 @@ static mh_status add_heads(const group_pass *p, group_sums *to)
 
 // ---- a group ------------------------------------------------------------------------------------
 
-// Tokens of a list that is not known have no text.
-static mh_status take_names(const group_pass *p, mh_trace_tokens *tokens, size_t count)
+static mh_status check_tokens(const group_pass *p, const mh_trace_tokens *tokens, size_t count)
 {
     if (tokens->count > 0)
         return MH_OK;
@@ -287,8 +286,8 @@ static mh_status find_tokens(group_pass *p, mh_head_statistics *s, const mh_trac
 {
     mh_trace_tokens keys = mh_trace_keys(trace, p->kind);
     mh_trace_tokens queries = mh_trace_queries(trace, p->kind);
-    MH_TRY(take_names(p, &keys, p->S));
-    MH_TRY(take_names(p, &queries, p->T));
+    MH_TRY(check_tokens(p, &keys, p->S));
+    MH_TRY(check_tokens(p, &queries, p->T));
     p->crossing = p->kind == MH_TRACE_CROSS || keys.text != queries.text;
     return mh_head_tokens_find(p->context, &s->words, s->rare, &keys, &queries, p->keys,
                                &p->picture);

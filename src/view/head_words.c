@@ -7,6 +7,8 @@
 //     position     -     0    1    2    2    3    -    -
 #include "view/head_words.h"
 
+#include "view/token_text.h"
+
 #include <string.h>
 #include <utf8proc.h>
 
@@ -121,16 +123,7 @@ uint64_t mh_head_words_rare(const mh_head_words *words)
 
 // ---- tokens -------------------------------------------------------------------------------------
 
-static const char *const marks[] = {"\xE2\x96\x81", "\xC4\xA0"}; // U+2581, GPT-2's for a space
-static const char inner_mark[] = "##";                           // WordPiece's
-
-static size_t mark_length(const char *token)
-{
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (strncmp(token, marks[i], strlen(marks[i])) == 0)
-            return strlen(marks[i]);
-    return 0;
-}
+static const char inner_mark[] = "##"; // WordPiece's
 
 static bool is_inner(const char *token)
 {
@@ -141,7 +134,7 @@ static bool is_inner(const char *token)
 static bool has_marks(const mh_trace_tokens *tokens)
 {
     for (size_t i = 0; i < tokens->count; i++)
-        if (mark_length(tokens->text[i]) > 0)
+        if (mh_token_mark(tokens->text[i]) > 0)
             return true;
     return false;
 }
@@ -187,7 +180,7 @@ static bool join_tokens(token_search *s, const mh_trace_tokens *tokens, mh_head_
     const bool marked = has_marks(tokens);
     for (size_t i = 0; i < tokens->count; i++) {
         const char *name = tokens->text[i];
-        const size_t mark = mark_length(name);
+        const size_t mark = mh_token_mark(name);
         const bool inner = !tokens->word_start && is_inner(name);
         const bool starts = tokens->word_start ? tokens->word_start[i] : marked ? mark > 0 : !inner;
         found[i].special = is_special_name(name);

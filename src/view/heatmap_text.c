@@ -48,14 +48,11 @@ typedef struct drawing {
 
 // ---- labels -------------------------------------------------------------------------------------
 
-// Text without the mark of a space before it: U+2581, or GPT-2's U+0120. A mark alone stays.
+// A token without the mark of a space before it; a mark alone stays.
 static const char *without_mark(const char *text)
 {
-    static const char *const marks[] = {"\xE2\x96\x81", "\xC4\xA0"};
-    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-        if (strncmp(text, marks[i], strlen(marks[i])) == 0 && text[strlen(marks[i])])
-            return text + strlen(marks[i]);
-    return text;
+    const size_t mark = mh_token_mark(text);
+    return text[mark] ? text + mark : text;
 }
 
 // A token's text, or its index if there are no tokens.

@@ -16,6 +16,15 @@ static size_t token_decode(const char *text, utf8proc_int32_t *code)
     return length > 0 ? (size_t)length : 0;
 }
 
+size_t mh_token_mark(const char *token)
+{
+    static const char *const marks[] = {"\xE2\x96\x81", "\xC4\xA0"};
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+        if (strncmp(token, marks[i], strlen(marks[i])) == 0)
+            return strlen(marks[i]);
+    return 0;
+}
+
 void mh_append_utf8(mh_appender *to, const char *text)
 {
     utf8proc_int32_t code;

@@ -8,6 +8,10 @@
 
 #include <jansson.h>
 
+// The bytes of the mark that stands for a space at the beginning of a token, U+2581 or GPT-2's
+// U+0120; 0 if there is none.
+size_t mh_token_mark(const char *token);
+
 // Appends the text with U+FFFD for every byte that is not UTF-8.
 void mh_append_utf8(mh_appender *to, const char *text);
 
