@@ -19,40 +19,35 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(mh_transfer), "a request fits a tra
 
 static mh_status status_of(int result) { return result == MPI_SUCCESS ? MH_OK : MH_ERROR_FILE; }
 
-// The type and count of a message. *type is to be freed if `owned`.
-static int describe(size_t bytes, MPI_Datatype *type, int *count, bool *owned)
+// *type: so many bytes as one element.
+static int make_type(size_t bytes, MPI_Datatype *type)
 {
-    *owned = bytes > INT32_MAX;
-    *type = MPI_BYTE;
-    *count = *owned ? 1 : (int)bytes;
-    if (!*owned)
-        return MPI_SUCCESS;
     MPI_Datatype block;
-    int result = MPI_Type_contiguous(BLOCK, MPI_BYTE, &block);
     const int lengths[2] = {(int)(bytes / BLOCK), (int)(bytes % BLOCK)};
-    const MPI_Aint places[2] = {0, (MPI_Aint)(bytes - bytes % BLOCK)};
+    const MPI_Aint offsets[2] = {0, (MPI_Aint)(bytes - bytes % BLOCK)};
+    int result = MPI_Type_contiguous(BLOCK, MPI_BYTE, &block);
+    if (result != MPI_SUCCESS)
+        return result;
     const MPI_Datatype types[2] = {block, MPI_BYTE};
-    if (result == MPI_SUCCESS)
-        result = MPI_Type_create_struct(2, lengths, places, types, type);
-    if (result == MPI_SUCCESS)
-        result = MPI_Type_commit(type);
+    result = MPI_Type_create_struct(2, lengths, offsets, types, type);
     MPI_Type_free(&block);
-    return result;
+    return result == MPI_SUCCESS ? MPI_Type_commit(type) : result;
 }
 
 static mh_status begin_transfer(const endpoint *e, size_t rank, void *data, size_t bytes,
                                 bool sends, mh_transfer *transfer)
 {
-    MPI_Datatype type;
-    MPI_Request request;
-    int count;
-    bool owned;
-    int result = describe(bytes, &type, &count, &owned);
-    if (result == MPI_SUCCESS)
-        result = sends ? MPI_Isend(data, count, type, (int)rank, TAG, e->comm, &request)
-                       : MPI_Irecv(data, count, type, (int)rank, TAG, e->comm, &request);
-    if (owned)
-        MPI_Type_free(&type);
+    const bool large = bytes > INT32_MAX;
+    const int count = large ? 1 : (int)bytes;
+    MPI_Datatype type = MPI_BYTE;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int result = large ? make_type(bytes, &type) : MPI_SUCCESS;
+    if (result != MPI_SUCCESS)
+        return status_of(result);
+    result = sends ? MPI_Isend(data, count, type, (int)rank, TAG, e->comm, &request)
+                   : MPI_Irecv(data, count, type, (int)rank, TAG, e->comm, &request);
+    if (large)
+        MPI_Type_free(&type); // once the message is done
     memcpy(transfer, &request, sizeof request);
     return status_of(result);
 }
