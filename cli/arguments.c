@@ -10,6 +10,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <multihead/layers.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,11 @@ const choice dtype_choices[] = {
     {F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {F16_NAMES, MH_F16}, {NULL, 0}};
 const choice precision_choices[] = {
     {F32_NAMES, MH_PRECISION_F32}, {BF16_NAMES, MH_PRECISION_BF16}, {NULL, 0}};
+const choice activation_choices[] = {{"relu", MH_RELU},
+                                     {"gelu", MH_GELU},
+                                     {"gelu_tanh", MH_GELU_TANH},
+                                     {"silu", MH_SILU},
+                                     {NULL, 0}};
 
 // ---- errors -------------------------------------------------------------------------------------
 
@@ -172,6 +178,16 @@ int complain_alignment(size_t queries, size_t keys)
     complain("--causal: %zu %s and %zu %s need an alignment, expected --causal top-left "
              "(query i sees keys 0..i) or bottom-right (the last query sees the last key)",
              queries, plural(queries, "query", "queries"), keys, plural(keys, "key", "keys"));
+    return EXIT_USAGE;
+}
+
+int check_index(const char *option, ptrdiff_t found, size_t count, const char *one,
+                const char *many)
+{
+    if (found < (ptrdiff_t)count)
+        return EXIT_DONE;
+    complain("%s: found %td, but the model has %zu %s, from 0", option, found, count,
+             plural(count, one, many));
     return EXIT_USAGE;
 }
 

@@ -46,6 +46,7 @@ typedef struct choice {
 
 extern const choice dtype_choices[];     // f32, bf16, f16
 extern const choice precision_choices[]; // f32, bf16
+extern const choice activation_choices[];
 
 int64_t parse_integer(struct argp_state *state, const char *option, const char *text, int64_t low,
                       int64_t high);
@@ -66,6 +67,11 @@ int parse_sizes(struct argp_state *state, const char *option, const char *text, 
 // reports that and returns an exit code.
 mh_causal parse_causal(struct argp_state *state, char *argument);
 int complain_alignment(size_t queries, size_t keys);
+
+// An index that an option gives, from 0, or -1, must be less than `count`, which the model has of
+// `many`. Returns an exit code after reporting one that is not.
+int check_index(const char *option, ptrdiff_t found, size_t count, const char *one,
+                const char *many);
 
 // Rejects an argument that is not an option; for the ARGP_KEY_ARG of commands without any.
 error_t refuse_argument(struct argp_state *state, const char *argument);

@@ -9,16 +9,6 @@
 
 // ---- checks -------------------------------------------------------------------------------------
 
-static int check_range(const char *option, ptrdiff_t found, size_t count, const char *one,
-                       const char *many)
-{
-    if (found < (ptrdiff_t)count)
-        return EXIT_DONE;
-    complain("%s: found %td, but the model has %zu %s, from 0", option, found, count,
-             plural(count, one, many));
-    return EXIT_USAGE;
-}
-
 static int check_generator(generate *g)
 {
     const mh_model_info *info = mh_model_describe(g->arguments.model);
@@ -33,9 +23,9 @@ static int check_generator(generate *g)
                  info->architecture, other);
         return EXIT_INPUT;
     }
-    int code = check_range("--layer", g->view.layer, info->layers, "layer", "layers");
+    int code = check_index("--layer", g->view.layer, info->layers, "layer", "layers");
     if (code == EXIT_DONE)
-        code = check_range("--head", g->view.head, info->heads, "head", "heads");
+        code = check_index("--head", g->view.head, info->heads, "head", "heads");
     if (code == EXIT_DONE)
         code = off_find(&g->off, info, &g->disabled);
     g->options.disabled_heads = g->disabled;
@@ -129,6 +119,7 @@ static int run_generate(int argc, char **argv)
                   .view = mh_view_options_default(),
                   .page = {.option = "--attention"},
                   .trace = {.option = "--trace-out"}};
+    g.view.width = 0; // the terminal's
     g.arguments.loading.precision = MH_PRECISION_AUTO;
     g.arguments.default_model = "en-lm";
     int code = parse_arguments(&generate_argp, argc, argv, &g);

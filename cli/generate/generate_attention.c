@@ -3,38 +3,25 @@
 #include "generate_parts.h"
 #include "messages.h"
 #include "model_path.h"
-#include "terminal.h"
 #include "view/view_files.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 bool attention_asked(const generate *g)
 {
     return g->shows_attention || g->page.path || g->trace.path;
 }
 
-static int print_heatmaps(const generate *g, const mh_trace *trace)
-{
-    mh_context *context = g->arguments.context;
-    mh_view_options options = g->view;
-    mh_buffer text = {0};
-    options.width = terminal_width(STDOUT_FILENO);
-    options.colour = terminal_has_colours();
-    mh_status status = mh_view_text(context, &options, trace, &text);
-    if (status)
-        return complain_status(context, status, NULL);
-    fwrite(text.data, 1, text.size, stdout);
-    putchar('\n');
-    mh_buffer_free(context, &text);
-    return EXIT_DONE;
-}
-
 static int show_trace(const generate *g, const mh_trace *trace)
 {
-    int code = view_files_save(g->arguments.context, &g->view, trace, &g->page, &g->trace);
-    return code == EXIT_DONE && g->shows_attention ? print_heatmaps(g, trace) : code;
+    mh_context *context = g->arguments.context;
+    int code = view_files_save(context, &g->view, trace, &g->page, &g->trace);
+    if (code == EXIT_DONE && g->shows_attention)
+        code = view_heatmaps_print(context, &g->view, trace, stdout);
+    if (code == EXIT_DONE && g->shows_attention)
+        putchar('\n');
+    return code;
 }
 
 // A token as it is shown: bytes of text, U+2581 for a space before them; or a special token's name.

@@ -214,14 +214,13 @@ static void put_heads_json(const ablation *a, const char *key, const head_loss *
     putchar(']');
 }
 
-void print_ablation_json(const head_output *o, const ablation *a)
+void print_ablation_json(const ablation *a)
 {
     static const char *const kinds[] = {[MH_LOSS_NEXT_TOKEN] = "next token",
                                         [MH_LOSS_TARGET] = "target",
                                         [MH_LOSS_MASKED] = "masked"};
     const size_t count = a->rows * a->heads;
     char row[24];
-    (void)o;
     printf("{\"texts\": %zu, \"tokens\": %zu, \"loss_of\": \"%s\", ", a->texts, a->tokens,
            kinds[a->kind]);
     put_loss_json(a, &a->all_on);

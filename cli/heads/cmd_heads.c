@@ -68,17 +68,6 @@ static const struct argp_option option_table[] = {
 
 // ---- options ------------------------------------------------------------------------------------
 
-static void parse_link(struct argp_state *state, heads *c, const char *argument)
-{
-    link_words_free(&c->link);
-    if (!link_words_split(argument, &c->link)) {
-        complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
-    }
-    if (!c->link.second)
-        argp_error(state, "--link: found '%s', expected two words, A,B", argument);
-}
-
 // Two options that cannot be combined.
 typedef struct exclusion {
     const char *option, *other; // NULL: not given
@@ -145,7 +134,7 @@ static error_t heads_parse_option(int key, char *argument, struct argp_state *st
         c->options.far = (size_t)parse_integer(state, "--far", argument, 1, 1000000);
         return 0;
     case KEY_LINK:
-        parse_link(state, c, argument);
+        link_words_parse(state, &c->link, argument);
         return 0;
     case KEY_ALONE:
     case KEY_CURVE:
@@ -250,7 +239,7 @@ static int show_ablation(const heads *c, const head_texts *t)
     if (code == EXIT_DONE)
         code = save_pictures(&o, NULL, &found, c->files);
     if (code == EXIT_DONE && c->arguments.json)
-        print_ablation_json(&o, &found);
+        print_ablation_json(&found);
     else if (code == EXIT_DONE && !outputs_wanted(c->files, 0, FILE_COUNT))
         print_ablation(&o, &found);
     ablation_free(&found);

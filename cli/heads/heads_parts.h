@@ -91,6 +91,7 @@ typedef struct ablation_options {
     bool wanted, alone, bleu, curve;
 } ablation_options;
 
+// Runs the model over all texts, again for each measurement. Returns an exit code.
 int find_ablation(const text_arguments *a, const head_texts *texts, const ablation_options *options,
                   ablation *found);
 void ablation_free(ablation *a);
@@ -107,7 +108,7 @@ typedef struct head_output {
 void print_statistics(const head_output *o, mh_context *context, const mh_head_statistics *s);
 void print_statistics_json(const head_output *o, mh_context *context, const mh_head_statistics *s);
 void print_ablation(const head_output *o, const ablation *a);
-void print_ablation_json(const head_output *o, const ablation *a);
+void print_ablation_json(const ablation *a);
 
 // A cell of a table: text on a background that is `part`, 0 to 1, of the way to the brightest, if
 // there are colours.

@@ -82,17 +82,6 @@ static const choice kind_choices[] = {{"encoder", MH_TRACE_ENCODER},
                                       {"cross", MH_TRACE_CROSS},
                                       {NULL, 0}};
 
-static void parse_link(struct argp_state *state, look *l, const char *argument)
-{
-    link_words_free(&l->link);
-    if (!link_words_split(argument, &l->link)) {
-        complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
-    }
-    if (!l->link.second)
-        argp_error(state, "--link: found '%s', expected two words, A,B", argument);
-}
-
 static void parse_patch(struct argp_state *state, look *l, const char *argument)
 {
     enum { MOST_DIGITS = 5 };
@@ -132,7 +121,7 @@ static error_t look_parse_option(int key, char *argument, struct argp_state *sta
         l->options.head = (ptrdiff_t)parse_integer(state, "--head", argument, 0, INT32_MAX);
         return 0;
     case KEY_LINK:
-        parse_link(state, l, argument);
+        link_words_parse(state, &l->link, argument);
         return 0;
     case KEY_TARGET:
         l->target = argument;
@@ -192,16 +181,6 @@ static const struct argp look_argp = {
 };
 
 // ---- checks -------------------------------------------------------------------------------------
-
-static int check_range(const char *option, ptrdiff_t found, size_t count, const char *one,
-                       const char *many)
-{
-    if (found < (ptrdiff_t)count)
-        return EXIT_DONE;
-    complain("%s: found %td, but the model has %zu %s, from 0", option, found, count,
-             plural(count, one, many));
-    return EXIT_USAGE;
-}
 
 // Whether a decoder takes part. Links are between the words of one text, of the encoder's.
 static bool reads_target(const look *l)
@@ -268,10 +247,10 @@ static int check_shown(const look *l)
     const mh_model_info *info =
         mh_model_describe(is_picture(a, a->texts[0]) ? a->model : model_of_text(l));
     const bool decoder = hears(l) || (reads_target(l) && l->options.kind != MH_TRACE_ENCODER);
-    int code = check_range("--layer", l->options.layer,
+    int code = check_index("--layer", l->options.layer,
                            decoder ? info->decoder_layers : info->layers, "layer", "layers");
     if (code == EXIT_DONE)
-        code = check_range("--head", l->options.head, info->heads, "head", "heads");
+        code = check_index("--head", l->options.head, info->heads, "head", "heads");
     return code;
 }
 
@@ -291,22 +270,6 @@ static int check_texts(const look *l)
 }
 
 // ---- printing -----------------------------------------------------------------------------------
-
-static int print_heatmaps(const look *l, const mh_trace *trace, const mh_view_options *shown)
-{
-    mh_context *context = l->arguments.context;
-    mh_view_options options = *shown;
-    mh_buffer text = {0};
-    if (options.width == 0)
-        options.width = terminal_width(STDOUT_FILENO);
-    options.colour = terminal_has_colours();
-    mh_status status = mh_view_text(context, &options, trace, &text);
-    if (status)
-        return complain_status(context, status, NULL);
-    fwrite(text.data, 1, text.size, stdout);
-    mh_buffer_free(context, &text);
-    return EXIT_DONE;
-}
 
 static void print_links_json(const look *l, const head_link *links, size_t count)
 {
@@ -371,7 +334,7 @@ static int show_trace(const look *l, const mh_trace *trace)
         return code;
     if (l->link.first)
         putchar('\n');
-    return print_heatmaps(l, trace, &shown);
+    return view_heatmaps_print(l->arguments.context, &shown, trace, stdout);
 }
 
 // A page and a trace name the model by its directory.

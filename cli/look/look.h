@@ -20,11 +20,12 @@ typedef struct head_link {
 } head_link;
 
 typedef struct link_words {
-    char *first, *second; // of "cat,ran"; second is NULL if there are not two
+    char *first, *second; // of "cat,ran"; NULL: --link is not given
 } link_words;
 
-// Splits "A,B"; to be freed with link_words_free. False if out of memory.
-bool link_words_split(const char *argument, link_words *words);
+// The words of --link A,B, in place of those before; to be freed with link_words_free. Anything
+// else ends the program.
+void link_words_parse(struct argp_state *state, link_words *words, const char *argument);
 void link_words_free(link_words *words);
 
 // The heads that link the words most, by the larger of both directions, in links[0 .. *count).

@@ -8,13 +8,18 @@
 #include <string.h>
 #include <strings.h>
 
-bool link_words_split(const char *argument, link_words *words)
+void link_words_parse(struct argp_state *state, link_words *words, const char *argument)
 {
     const char *comma = strchr(argument, ',');
-    const size_t length = comma ? (size_t)(comma - argument) : strlen(argument);
-    words->first = strndup(argument, length);
-    words->second = comma && length > 0 && comma[1] ? strdup(comma + 1) : NULL;
-    return words->first && (words->second || !comma || length == 0 || !comma[1]);
+    if (!comma || comma == argument || !comma[1])
+        argp_error(state, "--link: found '%s', expected two words, A,B", argument);
+    link_words_free(words);
+    words->first = strndup(argument, (size_t)(comma - argument));
+    words->second = strdup(comma + 1);
+    if (!words->first || !words->second) {
+        complain("out of memory for the command line");
+        exit(EXIT_MEMORY);
+    }
 }
 
 void link_words_free(link_words *words)

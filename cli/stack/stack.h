@@ -58,7 +58,6 @@ typedef struct stack {
 
 // ---- stack_options.c ----------------------------------------------------------------------------
 
-extern const choice stack_activations[];
 extern const struct argp stack_argp; // child of both commands' argp; its input is the stack
 
 // All of a command. Returns an exit code.

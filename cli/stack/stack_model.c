@@ -173,7 +173,7 @@ static int use_activation(stack *s, const char *path, const json_t *value)
     const char *name = json_string_value(value);
     if (s->activation_given || !value)
         return EXIT_DONE;
-    for (const choice *c = stack_activations; name && c->name; c++)
+    for (const choice *c = activation_choices; name && c->name; c++)
         if (strcmp(name, c->name) == 0) {
             s->config.activation = (mh_activation)c->value;
             return EXIT_DONE;

@@ -87,12 +87,6 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-const choice stack_activations[] = {{"relu", MH_RELU},
-                                    {"gelu", MH_GELU},
-                                    {"gelu_tanh", MH_GELU_TANH},
-                                    {"silu", MH_SILU},
-                                    {NULL, 0}};
-
 // ---- parsing ------------------------------------------------------------------------------------
 
 static size_t stack_parse_size(struct argp_state *state, const char *option, const char *text)
@@ -145,7 +139,7 @@ static error_t stack_parse_setting(int key, char *argument, struct argp_state *s
     case KEY_ACTIVATION:
         s->activation_given = true;
         s->config.activation =
-            (mh_activation)parse_choice(state, "--activation", argument, stack_activations);
+            (mh_activation)parse_choice(state, "--activation", argument, activation_choices);
         return 0;
     case KEY_NORM_FIRST:
         s->config.norm_first = true;

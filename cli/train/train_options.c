@@ -175,12 +175,6 @@ static const struct argp_option option_table[] = {
 static const choice schedule_choices[] = {
     {"inverse-sqrt", MH_SCHEDULE_INVERSE_SQRT}, {"cosine", MH_SCHEDULE_COSINE}, {NULL, 0}};
 static const choice weight_choices[] = {{F32_NAMES, MH_F32}, {BF16_NAMES, MH_BF16}, {NULL, 0}};
-static const choice activation_choices[] = {{"relu", MH_RELU},
-                                            {"gelu", MH_GELU},
-                                            {"gelu_tanh", MH_GELU_TANH},
-                                            {"silu", MH_SILU},
-                                            {NULL, 0}};
-
 static const choice preset_choices[] = {{"nano", PRESET_NANO},
                                         {"tiny", PRESET_TINY},
                                         {"small", PRESET_SMALL},

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What heads attend to, as files; see view_files.h.
+// What heads attend to, as files and heatmaps; see view_files.h.
 #include "view_files.h"
 #include "messages.h"
+#include "terminal.h"
 
 #include <string.h>
+#include <unistd.h>
 
 void view_files_check(struct argp_state *state, const output *page)
 {
@@ -38,4 +40,20 @@ int view_files_save(mh_context *context, const mh_view_options *options, const m
     if (status == MH_OK)
         return EXIT_DONE;
     return complain_output(context, status, status == MH_ERROR_FILE ? at->option : NULL);
+}
+
+int view_heatmaps_print(mh_context *context, const mh_view_options *options, const mh_trace *trace,
+                        FILE *to)
+{
+    mh_view_options shown = *options;
+    mh_buffer text = {0};
+    if (shown.width == 0)
+        shown.width = terminal_width(STDOUT_FILENO);
+    shown.colour = to == stdout && terminal_has_colours();
+    const mh_status status = mh_view_text(context, &shown, trace, &text);
+    if (status)
+        return complain_status(context, status, NULL);
+    fwrite(text.data, 1, text.size, to);
+    mh_buffer_free(context, &text);
+    return EXIT_DONE;
 }
