@@ -210,7 +210,12 @@ static void show_attend_begin(attend_steps *t)
 {
     const size_t *q = t->q->shape, G = t->k->shape[1], S = t->k->shape[2];
     char grouped[48] = "";
-    t->table = (step_table){t->a->json, true, 9, 8, 18, 90, NULL, 0};
+    t->table = (step_table){.json = t->a->json,
+                            .no_times = true,
+                            .step_width = 9,
+                            .tensor_width = 8,
+                            .shape_width = 18,
+                            .line_width = 90};
     if (t->a->json) {
         printf("{\"batch\": %zu, \"heads\": %zu, \"kv_heads\": %zu, \"queries\": %zu, \"keys\": "
                "%zu, \"head_dim\": %zu, \"scale\": %.6g, \"steps\": [",

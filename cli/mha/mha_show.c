@@ -43,7 +43,11 @@ void show_begin(mha *m)
     const size_t parameters = mh_mha_parameters(m->module)->floats;
     const double bytes = 4.0 * (double)parameters;
     char grouped[64] = "";
-    m->table = (step_table){m->json, m->no_times, 18, 10, widest_shape(m), 0, NULL, 0};
+    m->table = (step_table){.json = m->json,
+                            .no_times = m->no_times,
+                            .step_width = 18,
+                            .tensor_width = 10,
+                            .shape_width = widest_shape(m)};
     m->table.line_width = m->table.shape_width + 93; // with the longest formula
     if (m->json) {
         begin_json(m);

@@ -46,7 +46,11 @@ void stack_show_begin(stack *s)
 {
     const mh_transformer_config *c = &s->config;
     const size_t layers = s->layers ? s->layers : 1;
-    s->table = (step_table){s->json, s->no_times, 15, 9, shape_width(s), 0, NULL, 0};
+    s->table = (step_table){.json = s->json,
+                            .no_times = s->no_times,
+                            .step_width = 15,
+                            .tensor_width = 9,
+                            .shape_width = shape_width(s)};
     s->table.line_width = s->table.shape_width + 76; // with the longest formula
     if (s->json) {
         begin_stack_json(s);

@@ -231,42 +231,53 @@ static int all_layers(stack_steps *t, const fused_pass *p, mh_tensor *kept)
     return code == EXIT_DONE ? last_norm(t, kept) : code;
 }
 
+static int trace_steps(stack_steps *t, const fused_pass *p, mh_tensor *kept)
+{
+    stack_show_begin(t->s);
+    const int code = all_layers(t, p, kept);
+    stack_show_steps_end(t->s);
+    if (code == EXIT_DONE && t->s->values)
+        stack_show_values(t->s);
+    return code;
+}
+
+// The result of the steps with that of the fused pass.
+static int compare_results(stack_steps *t, const fused_pass *p)
+{
+    const mh_tensor fused =
+        mh_tensor_2d(t->s->outputs[OUTPUT_OUT].tensor.data, MH_F32, t->x.shape[0], t->x.shape[1]);
+    const bool good = steps_agree(&t->x, &fused, &t->difference);
+    stack_show_fused(t->s, p->seconds, t->difference);
+    return good ? EXIT_DONE : steps_complain("output", t->difference);
+}
+
+// --weights: those of self-attention in the last layer.
+static int take_weights(const stack_steps *t, const fused_pass *p)
+{
+    const stack *s = t->s;
+    mh_tensor to = s->outputs[OUTPUT_WEIGHTS].tensor;
+    const size_t last = p->count - (s->decoder ? 2 : 1);
+    return stack_check(t, mh_tensor_copy(s->context, &p->attentions[last].weights, &to),
+                       "--weights");
+}
+
 int stack_trace(stack *s)
 {
-    const mh_tensor *out = &s->outputs[OUTPUT_OUT].tensor;
-    const size_t rows = s->B * s->T, D = s->config.d_model;
-    stack_steps t = {.s = s, .x = mh_tensor_2d(s->x.data, MH_F32, rows, D)};
-    const mh_tensor fused = mh_tensor_2d(out->data, MH_F32, rows, D);
+    stack_steps t = {.s = s, .x = mh_tensor_2d(s->x.data, MH_F32, s->B * s->T, s->config.d_model)};
     fused_pass pass = {0};
-    mh_tensor kept;
+    mh_tensor kept = {.data = NULL};
     size_t kept_size = 0;
-    kept.data = NULL;
     int code = steps_token(s->token, s->T, stack_is_causal(s), &s->shown_token);
     if (code == EXIT_DONE)
         code = run_fused(s, &pass);
     if (code == EXIT_DONE)
         code = array_allocate(s->context, "--trace", MH_F32, 2, t.x.shape, &kept, &kept_size);
-    if (code == EXIT_DONE) {
-        stack_show_begin(s);
-        code = all_layers(&t, &pass, &kept);
-        stack_show_steps_end(s);
-    }
-    if (code == EXIT_DONE && s->values)
-        stack_show_values(s);
-    const bool good = code == EXIT_DONE && steps_agree(&t.x, &fused, &t.difference);
     if (code == EXIT_DONE)
-        stack_show_fused(s, pass.seconds, t.difference);
-    if (code == EXIT_DONE && !good)
-        code = steps_complain("output", t.difference);
-    const output *weights = &s->outputs[OUTPUT_WEIGHTS];
-    if (code == EXIT_DONE && weights->path) {
-        mh_tensor to = weights->tensor;
-        code = stack_check(
-            &t,
-            mh_tensor_copy(s->context, &pass.attentions[pass.count - (s->decoder ? 2 : 1)].weights,
-                           &to),
-            "--weights");
-    }
+        code = trace_steps(&t, &pass, &kept);
+    if (code == EXIT_DONE)
+        code = compare_results(&t, &pass);
+    if (code == EXIT_DONE && s->outputs[OUTPUT_WEIGHTS].path)
+        code = take_weights(&t, &pass);
     stack_release(&t);
     mh_free(s->context, kept.data, kept_size);
     release_fused(s, &pass);
