@@ -180,7 +180,8 @@ setup-dev:
 clean:
 	@rm -rf $(BUILD) build-python
 
-.PHONY: all setup configure build tests demo test python notebooks mpi media bench compare compare-training compare-lm compare-translating \
-        compare-models compare-generation compare-marian compare-python compare-ranks compare-vision compare-speech prove-finetune prove-marian prove-minilm prove-speech prove-mpi prove-sharded \
-        prove-tokenizers install uninstall \
-        check-neon format setup-dev clean
+.PHONY: all setup configure build tests test demo python notebooks mpi media bench install uninstall \
+        compare compare-generation compare-lm compare-marian compare-models compare-python \
+        compare-ranks compare-speech compare-training compare-translating compare-vision \
+        prove-finetune prove-marian prove-minilm prove-mpi prove-sharded prove-speech \
+        prove-tokenizers check-neon format setup-dev clean
