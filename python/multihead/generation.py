@@ -66,12 +66,18 @@ class Generation(str):
     ('A CONTINUATION.', '')
     """
 
-    ids: list[int] = []  #: all generated tokens, the end-of-text token included
-    tokens: list[str | None] = []  #: their names
-    logprobs: list[float] = []  #: logarithms of their probabilities
-    top_logprobs: list[list[TokenScore]] = []  #: the likeliest tokens of each step, if asked for
-    prompt_ids: list[int] = []  #: the tokens before them
+    ids: list[int]  #: all generated tokens, the end-of-text token included
+    tokens: list[str | None]  #: their names
+    logprobs: list[float]  #: logarithms of their probabilities
+    top_logprobs: list[list[TokenScore]]  #: the likeliest tokens of each step, if asked for
+    prompt_ids: list[int]  #: the tokens before them
     finish: str = ""  #: why it ended: "stop", "length" or "stopped", by on_token
+
+    def __new__(cls, text: str = "") -> Generation:
+        """A text without tokens."""
+        made = super().__new__(cls, text)
+        made.ids, made.tokens, made.logprobs, made.top_logprobs, made.prompt_ids = [], [], [], [], []
+        return made
 
     @classmethod
     def _make(cls, fields: Sequence[Any], tokenizer: Tokenizer | None) -> Generation:
@@ -98,9 +104,15 @@ class GeneratedToken(str):
     position: int = 0  #: 0 for the first generated token
     id: int = -1
     logprob: float = 0.0
-    top_logprobs: list[TokenScore] = []
+    top_logprobs: list[TokenScore]
     last: bool = False  #: of its sequence
     finish: str = ""  #: of the last: "stop", "length" or "stopped"
+
+    def __new__(cls, text: str = "") -> GeneratedToken:
+        """A text without a token."""
+        made = super().__new__(cls, text)
+        made.top_logprobs = []
+        return made
 
     @classmethod
     def _make(cls, fields: Sequence[Any], tokenizer: Tokenizer | None) -> GeneratedToken:

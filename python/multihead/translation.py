@@ -41,11 +41,17 @@ class Translation(str):
 
     score: float = 0.0  #: the log-probability, normalised by length
     logprob: float = 0.0  #: of the whole
-    ids: list[int] = []
-    tokens: list[str] = []
-    source_tokens: list[str] = []
+    ids: list[int]
+    tokens: list[str]
+    source_tokens: list[str]
     attention: NDArray[np.float32] | None = None  #: (tokens, source tokens), rows sum to 1
     token_logprobs: list[float] | None = None  #: of a translation that was given, </s> the last
+
+    def __new__(cls, text: str = "") -> Translation:
+        """A translation without tokens."""
+        made = super().__new__(cls, text)
+        made.ids, made.tokens, made.source_tokens = [], [], []
+        return made
 
     @classmethod
     def _make(cls, fields: Sequence[Any]) -> Translation:

@@ -13,6 +13,14 @@ from multihead.generation import with_model_defaults
 PROMPTS = ["Gravity is", "The capital of France", "def add(a, b):"]
 
 
+def test_results_have_their_own_lists():
+    first, token = mh.Generation("one"), mh.GeneratedToken("one")
+    first.ids.append(1)
+    token.top_logprobs.append(None)
+    assert mh.Generation("two").ids == [] and mh.GeneratedToken("two").top_logprobs == []
+    assert pickle.loads(pickle.dumps(first)).ids == [1]
+
+
 @pytest.fixture(scope="module")
 def model(downloaded):
     return downloaded("SmolLM2-135M-Instruct-GGUF")
