@@ -48,7 +48,8 @@ MAY_INCLUDE = {
 HEADER_ONLY = {f"src/base/{name}.h" for name in (
     "argument_check", "arena", "clock", "compiler", "fpenv", "half", "overflow", "philox", "pow", "release",
     "size_math", "sized_struct", "trig")}
-MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/audio", "src/view", "src/model", "src/speech", "src/train"]
+MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/audio", "src/view",
+                       "src/model", "src/speech", "src/train"]
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")
 SYSTEM = re.compile(r"(pthread|unistd|fcntl|sched|dirent|semaphore|signal|dlfcn|poll|termios)\.h"
                     r"|(sys|linux|asm)/.*")
