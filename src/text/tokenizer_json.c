@@ -84,8 +84,7 @@ static mh_status read_unknown(const mh_build *b, json_t *model, bool needed)
 
 // ---- BPE ----------------------------------------------------------------------------------------
 
-// "left right" or ["left", "right"].
-static bool tokenizer_json_split_merge(const json_t *merge, mh_text *left, mh_text *right)
+bool mh_json_split_merge(const json_t *merge, mh_text *left, mh_text *right)
 {
     const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
     if (json_is_array(merge)) {
@@ -110,7 +109,7 @@ static mh_status tokenizer_json_read_merges(const mh_build *b, json_t *merges)
     json_array_foreach(merges, rank, merge)
     {
         mh_text left, right;
-        if (!tokenizer_json_split_merge(merge, &left, &right))
+        if (!mh_json_split_merge(merge, &left, &right))
             return FAIL(b, "merge %zu: found %s, expected two tokens with a space between", rank,
                         mh_json_describe(merge).text);
         mh_status status = mh_build_merge(b, rank, left, right);

@@ -37,6 +37,9 @@ mh_status mh_json_keep_member(const mh_build *b, const char *where, json_t *obje
 mh_status mh_json_pattern(const mh_build *b, const char *where, json_t *object,
                           mh_component *component);
 
+// The parts of a merge, "left right" or ["left", "right"], borrowed; false if it is neither.
+bool mh_json_split_merge(const json_t *merge, mh_text *left, mh_text *right);
+
 // The number of a name in a list that ends with NULL.
 mh_status mh_json_choice(const mh_build *b, const char *where, json_t *object, const char *name,
                          const char *const *choices, uint8_t *value);

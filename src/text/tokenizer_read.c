@@ -178,23 +178,6 @@ static mh_status find_specials(reader *r)
 
 // ---- merges -------------------------------------------------------------------------------------
 
-// "left right" or ["left", "right"]; the parts are borrowed.
-static bool tokenizer_read_split_merge(const json_t *merge, mh_text *left, mh_text *right)
-{
-    const json_t *first = json_array_get(merge, 0), *second = json_array_get(merge, 1);
-    if (json_is_array(merge)) {
-        *left = (mh_text){json_string_value(first), json_string_length(first)};
-        *right = (mh_text){json_string_value(second), json_string_length(second)};
-        return json_array_size(merge) == 2 && left->bytes && right->bytes;
-    }
-    const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
-    if (!space || strchr(space + 1, ' '))
-        return false;
-    *left = (mh_text){text, (size_t)(space - text)};
-    *right = (mh_text){space + 1, strlen(space + 1)};
-    return true;
-}
-
 static mh_status find_part(reader *r, size_t rank, mh_text name, mh_buffer *bytes, uint32_t *id)
 {
     mh_status status = tokenizer_read_decode_name(r, name.bytes, name.size, bytes);
@@ -210,7 +193,7 @@ static mh_status add_merge(reader *r, size_t rank, const json_t *merge)
 {
     mh_text left, right;
     mh_merge m;
-    if (!tokenizer_read_split_merge(merge, &left, &right))
+    if (!mh_json_split_merge(merge, &left, &right))
         return FAIL(r, "merge %zu: found %s, expected two tokens with a space between", rank,
                     mh_json_describe(merge).text);
     mh_status status = find_part(r, rank, left, &r->left, &m.left);
