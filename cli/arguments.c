@@ -50,6 +50,21 @@ void argp_error(const struct argp_state *state, const char *format, ...)
     argument_refuse(format, arguments);
 }
 
+void refuse_memory(void)
+{
+    complain("out of memory for the command line");
+    ranks_exit(EXIT_MEMORY);
+}
+
+void given_names_add(given_names *list, const char *name)
+{
+    const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
+    if (!names)
+        refuse_memory();
+    list->names = names;
+    list->names[list->count++] = name;
+}
+
 // ---- numbers and choices ------------------------------------------------------------------------
 
 static bool read_integer(const char *text, const char **end, int64_t *value)

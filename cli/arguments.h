@@ -32,6 +32,17 @@ int open_context(const common_options *options, mh_context **context);
 // Ends the program with exit code 2 after reporting an error in the command line.
 _Noreturn void refuse_usage(const char *format, ...) MH_PRINTF(1, 2);
 
+// The same with exit code 4, if there is no memory for the command line.
+_Noreturn void refuse_memory(void);
+
+// The values of an option that may be given several times; `names` is to be freed.
+typedef struct given_names {
+    const char **names; // (count), of the command line
+    size_t count;
+} given_names;
+
+void given_names_add(given_names *list, const char *name);
+
 // A choice by name: a NULL name ends the list. "f32|float32": messages show the first name, the
 // others are aliases.
 typedef struct choice {

@@ -137,6 +137,21 @@ bool array_is_float(const array *a)
     return t == MH_F32 || t == MH_F64 || t == MH_BF16 || t == MH_F16;
 }
 
+int array_check_elements(const char *path, const mh_tensor_file *file, double expected,
+                         size_t width)
+{
+    const double little = 1 << 24;
+    double found = 0;
+    mh_tensor tensor;
+    for (size_t i = 0; mh_tensor_file_describe(file, i, &tensor); i++)
+        found += (double)mh_tensor_count(&tensor);
+    if (found >= expected || expected <= little)
+        return EXIT_DONE;
+    complain("--model %s: found %.0f elements, expected at least %.0f for a width of %zu", path,
+             found, expected, width);
+    return EXIT_INPUT;
+}
+
 int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
                    const size_t *shape, mh_tensor *tensor, size_t *size)
 {

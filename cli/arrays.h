@@ -42,6 +42,11 @@ int array_to_added_mask(mh_context *context, array *a, const char *instead);
 // Prepends dimensions of 1 up to `rank`.
 void array_extend(array *a, int rank);
 
+// Widths of --model FILE, which is untrusted, may ask for any amount of memory: large ones must be
+// backed by as many elements in the file.
+int array_check_elements(const char *path, const mh_tensor_file *file, double expected,
+                         size_t width);
+
 // Memory for an array of this shape, with a message on failure; *size for mh_free.
 int array_allocate(mh_context *context, const char *what, mh_dtype dtype, int rank,
                    const size_t *shape, mh_tensor *tensor, size_t *size);

@@ -109,10 +109,8 @@ static void add_stop(struct argp_state *state, generate *g, const char *text)
     if (mh_utf8_valid(text, strlen(text)) < strlen(text))
         argp_error(state, "--stop: the text is not valid UTF-8");
     mh_text *stops = realloc(g->stops, (g->stop_count + 1) * sizeof *stops);
-    if (!stops) {
-        complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
-    }
+    if (!stops)
+        refuse_memory();
     g->stops = stops;
     g->stops[g->stop_count++] = (mh_text){text, strlen(text)};
 }

@@ -19,7 +19,7 @@ typedef struct generate {
     size_t stop_count;
     bool echo, chat, model_defaults;
     const char *system, *template; // NULL: none, the model's own
-    off_list off;
+    given_names off;
     bool *disabled;           // (layers, heads), or NULL
     mh_prompt_cache *history; // of a conversation, or NULL
     bool shows_attention;

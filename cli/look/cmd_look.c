@@ -40,7 +40,7 @@ typedef struct look {
     bool patch;         // of a picture, whose attention is shown
     size_t patch_row, patch_column;
     link_words link; // first NULL: not wanted
-    off_list off;
+    given_names off;
     output files[FILE_COUNT];
 } look;
 

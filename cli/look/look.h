@@ -51,22 +51,17 @@ void links_print_json(const link_words *words, const head_link *links, size_t co
 
 // ---- heads that are off -------------------------------------------------------------------------
 
-typedef struct off_list {
-    const char **names; // as on the command line: "0:3"
-    size_t count;
-} off_list;
-
 bool off_is_name(const char *name); // LAYER:HEAD, or LAYER for all heads of a layer
 
 // Marks the head or heads of this name in a table (layers, heads); false if there are none.
 bool off_mark(const char *name, const mh_model_info *info, bool *disabled);
 
 // Rejects anything but LAYER:HEAD, or LAYER for all heads of a layer.
-void off_add(struct argp_state *state, off_list *list, const char *name);
+void off_add(struct argp_state *state, given_names *list, const char *name);
 
 // The table (layers, heads) of mh_model_input, NULL if no head is off; free() it. Returns an exit
 // code after reporting a head that the model does not have.
-int off_find(const off_list *list, const mh_model_info *info, bool **disabled);
+int off_find(const given_names *list, const mh_model_info *info, bool **disabled);
 
 // ---- weights as JSON ----------------------------------------------------------------------------
 

@@ -16,10 +16,8 @@ void link_words_parse(struct argp_state *state, link_words *words, const char *a
     link_words_free(words);
     words->first = strndup(argument, (size_t)(comma - argument));
     words->second = strdup(comma + 1);
-    if (!words->first || !words->second) {
-        complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
-    }
+    if (!words->first || !words->second)
+        refuse_memory();
 }
 
 void link_words_free(link_words *words)

@@ -45,23 +45,17 @@ bool off_mark(const char *name, const mh_model_info *info, bool *disabled)
     return true;
 }
 
-void off_add(struct argp_state *state, off_list *list, const char *name)
+void off_add(struct argp_state *state, given_names *list, const char *name)
 {
     if (!off_is_name(name))
         argp_error(state,
                    "--disable-head: found '%s', expected LAYER:HEAD, from 0, or LAYER for all "
                    "heads of a layer",
                    name);
-    const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
-    if (!names) {
-        complain("out of memory for the command line");
-        exit(EXIT_MEMORY);
-    }
-    list->names = names;
-    list->names[list->count++] = name;
+    given_names_add(list, name);
 }
 
-int off_find(const off_list *list, const mh_model_info *info, bool **disabled)
+int off_find(const given_names *list, const mh_model_info *info, bool **disabled)
 {
     const size_t L = info->layers, H = info->heads;
     *disabled = NULL;

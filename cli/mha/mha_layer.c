@@ -83,24 +83,13 @@ static bool read_sizes(const layer_file *file, mh_mha_config *c)
     return false;
 }
 
-// Widths from an untrusted file may ask for any amount of memory: large ones must be backed by as
-// many elements in the file.
 static int mha_check_numbers(const mha *m, const mh_tensor_file *file)
 {
-    const double little = 1 << 24;
     const mh_mha_config *c = &m->config;
     const double D = (double)c->embed_dim, keys = D * (double)c->kv_heads / (double)c->num_heads;
-    const double expected =
-        D * (D + (double)c->input_dim) + keys * ((double)c->kdim + (double)c->vdim);
-    double found = 0;
-    mh_tensor tensor;
-    for (size_t i = 0; mh_tensor_file_describe(file, i, &tensor); i++)
-        found += (double)mh_tensor_count(&tensor);
-    if (found >= expected || expected <= little)
-        return EXIT_DONE;
-    complain("--model %s: found %.0f elements, expected at least %.0f for a width of %.0f",
-             m->model_file, found, expected, D);
-    return EXIT_INPUT;
+    return array_check_elements(
+        m->model_file, file,
+        D * (D + (double)c->input_dim) + keys * ((double)c->kdim + (double)c->vdim), c->embed_dim);
 }
 
 // ---- other layers -------------------------------------------------------------------------------

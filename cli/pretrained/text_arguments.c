@@ -53,7 +53,7 @@ static void add_text(struct argp_state *state, text_arguments *t, const char *te
     if (!t->given_texts) // as many as there are words, at most
         t->given_texts = calloc((size_t)state->argc, sizeof *t->given_texts);
     if (!t->given_texts)
-        argp_error(state, "out of memory for the command line");
+        refuse_memory();
     t->given_texts[t->count++] = (mh_text){text, strlen(text)};
 }
 

@@ -83,22 +83,11 @@ static int check_kind(const stack *s, const mh_tensor_file *file, const char *fi
     return EXIT_INPUT;
 }
 
-// Widths from an untrusted file may ask for any amount of memory: large ones must be backed by as
-// many elements in the file.
-static int check_elements(const stack *s, const mh_tensor_file *file)
+// Of the layers' products, biases and norms aside.
+static double count_weights(const stack *s)
 {
-    const double little = 1 << 24, D = (double)s->config.d_model;
-    const double layers = s->layers ? (double)s->layers : 1;
-    const double expected = layers * D * (4 * D + 2 * (double)s->ffn);
-    double found = 0;
-    mh_tensor tensor;
-    for (size_t i = 0; mh_tensor_file_describe(file, i, &tensor); i++)
-        found += (double)mh_tensor_count(&tensor);
-    if (found >= expected || expected <= little)
-        return EXIT_DONE;
-    complain("--model %s: found %.0f elements, expected at least %.0f for a width of %.0f",
-             s->model, found, expected, D);
-    return EXIT_INPUT;
+    const double D = (double)s->config.d_model;
+    return (s->layers ? (double)s->layers : 1) * D * (4 * D + 2 * (double)s->ffn);
 }
 
 static int stack_read_sizes(stack *s, const mh_tensor_file *file, char prefix[128])
@@ -129,7 +118,7 @@ static int stack_read_sizes(stack *s, const mh_tensor_file *file, char prefix[12
                  s->layers ? s->layers : 1);
         return EXIT_USAGE;
     }
-    return check_elements(s, file);
+    return array_check_elements(s->model, file, count_weights(s), s->config.d_model);
 }
 
 // ---- creating -----------------------------------------------------------------------------------

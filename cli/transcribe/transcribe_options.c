@@ -74,7 +74,7 @@ static void add_path(struct argp_state *state, transcribe *t, const char *path)
     if (!t->paths) // as many as there are words, at most
         t->paths = calloc((size_t)state->argc, sizeof *t->paths);
     if (!t->paths)
-        argp_error(state, "out of memory for the command line");
+        refuse_memory();
     t->paths[t->count++] = path;
 }
 

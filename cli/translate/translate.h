@@ -33,13 +33,8 @@ void stream_free(line_stream *stream);
 
 // ---- heads --------------------------------------------------------------------------------------
 
-typedef struct head_list {
-    const char **names; // as on the command line: "cross.0.3"
-    size_t count;
-} head_list;
-
 // Rejects anything but enc.LAYER.HEAD, dec.LAYER.HEAD or cross.LAYER.HEAD, with or without .HEAD.
-void heads_add(struct argp_state *state, head_list *list, const char *name);
+void heads_add(struct argp_state *state, given_names *list, const char *name);
 
 typedef struct heads_found {
     enum { HEADS_FOUND, HEADS_NO_NAME, HEADS_NOT_THERE } problem;
@@ -52,7 +47,7 @@ size_t heads_count(const mh_translator_config *config);
 
 // The table of mh_translate_options, NULL if no head is disabled; free() it. Returns an exit code
 // after reporting a head that the model does not have.
-int heads_find(const head_list *list, const mh_translator_config *config, bool **disabled);
+int heads_find(const given_names *list, const mh_translator_config *config, bool **disabled);
 
 // ---- languages ----------------------------------------------------------------------------------
 
@@ -138,7 +133,7 @@ typedef struct translate {
     bool beam_given;
     mh_translator_load_options loading;
     mh_translate_options options;
-    head_list heads;
+    given_names heads;
     printing printing;
     attention attention;
 

@@ -55,7 +55,7 @@ static bool read_head(const char *name, head *h)
     return false;
 }
 
-void heads_add(struct argp_state *state, head_list *list, const char *name)
+void heads_add(struct argp_state *state, given_names *list, const char *name)
 {
     head h;
     if (!read_head(name, &h))
@@ -63,13 +63,7 @@ void heads_add(struct argp_state *state, head_list *list, const char *name)
                    "--disable-head: found '%s', expected enc.LAYER.HEAD, dec.LAYER.HEAD or "
                    "cross.LAYER.HEAD, from 0, or without .HEAD for all heads of a layer",
                    name);
-    const char **names = realloc(list->names, (list->count + 1) * sizeof *names);
-    if (!names) {
-        complain("out of memory for the command line");
-        ranks_exit(EXIT_MEMORY);
-    }
-    list->names = names;
-    list->names[list->count++] = name;
+    given_names_add(list, name);
 }
 
 heads_found heads_disable(const char *name, const mh_translator_config *c, bool *disabled)
@@ -91,7 +85,7 @@ size_t heads_count(const mh_translator_config *c)
     return (c->num_encoder_layers + 2 * c->num_decoder_layers) * c->nhead;
 }
 
-int heads_find(const head_list *list, const mh_translator_config *c, bool **disabled)
+int heads_find(const given_names *list, const mh_translator_config *c, bool **disabled)
 {
     const size_t H = c->nhead;
     *disabled = NULL;
