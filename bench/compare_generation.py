@@ -3,9 +3,9 @@
 
 Greedy, from token ids to token ids, with the same weights and number of threads: one prompt of 256
 tokens, and eight of them at once, until their first new token, and 64 new tokens for 1, 8 and 32
-short prompts at once. All contenders are loaded before; they take turns, and the best turn of each counts. Ratios are time of
-the peer / time of multihead: above 1 multihead is faster. `best` is the fastest peer of the same
-precision; quantised peers are shown beside multihead's bf16.
+short prompts at once. All contenders are loaded before; they take turns, and the best turn of each
+counts. Ratios are time of the peer / time of multihead: above 1 multihead is faster. `best` is the
+fastest peer of the same precision; quantised peers are shown beside multihead's bf16.
 """
 
 import argparse
