@@ -191,8 +191,12 @@ static mh_status load_directory_weights(mh_context *context, const char *directo
 static const char *const tokenizer_files[] = {"tokenizer.json", "vocab.txt",  "vocab.json",
                                               "spiece.model",   "source.spm", "tokenizer.model"};
 
+// Language models are published with special tokens that they have no rows for: Gemma 3's for
+// pictures in models of texts, padding that was added for training.
 static mh_status check_tokenizer(mh_context *context, const char *path, const mh_model *model)
 {
+    if (model->tokenizer && model->description.causal)
+        MH_TRY(mh_tokenizer_drop_from(context, model->tokenizer, model->description.vocabulary));
     const size_t size = model->tokenizer ? mh_tokenizer_size(model->tokenizer) : 0;
     if (size > model->description.vocabulary)
         return mh_fail(context, MH_ERROR_FORMAT,

@@ -141,3 +141,57 @@ mh_status mh_added_index(mh_context *context, mh_tokenizer *t)
                ? MH_OK
                : MH_ERROR_MEMORY;
 }
+
+// ---- tokens that a model does not have ----------------------------------------------------------
+
+// Whether nothing but the search for added tokens can give the id.
+static bool is_only_special(const mh_tokenizer *t, size_t id)
+{
+    const mh_token_entry *token = &t->tokens[id];
+    return token->name_size == 0 ||
+           (token->added && token->kind == MH_TOKEN_SPECIAL && token->size == 0);
+}
+
+static bool template_is_below(const mh_template *form, size_t limit)
+{
+    for (size_t i = 0; i < form->count; i++)
+        if (form->items[i].id >= 0 && (size_t)form->items[i].id >= limit)
+            return false;
+    return true;
+}
+
+static bool can_drop_from(const mh_tokenizer *t, size_t limit)
+{
+    bool can =
+        template_is_below(&t->parts.single_text, limit) && template_is_below(&t->parts.pair, limit);
+    for (size_t id = limit; id < t->count && can; id++)
+        can = is_only_special(t, id);
+    return can;
+}
+
+static void clear_trie(mh_context *context, mh_trie *trie)
+{
+    mh_shrink(context, &trie->nodes, &trie->capacity, sizeof *trie->nodes);
+    *trie = (mh_trie){0};
+}
+
+mh_status mh_tokenizer_drop_from(mh_context *context, mh_tokenizer *t, size_t limit)
+{
+    mh_added_list *added = &t->parts.added;
+    size_t kept = 0;
+    if (t->count <= limit || !can_drop_from(t, limit))
+        return MH_OK;
+    for (size_t i = 0; i < added->count; i++) {
+        if ((size_t)added->items[i].id >= limit)
+            continue;
+        added->items[kept++] = added->items[i];
+        t->tokens[added->items[i].id].added = (uint32_t)kept;
+    }
+    for (size_t i = 0; i < MH_ROLE_COUNT; i++)
+        t->roles[i] = t->roles[i] >= 0 && (size_t)t->roles[i] >= limit ? -1 : t->roles[i];
+    added->count = kept;
+    t->count = limit;
+    clear_trie(context, &added->raw);
+    clear_trie(context, &added->normal);
+    return mh_tokenizer_index_keys(context, t) ? mh_added_index(context, t) : MH_ERROR_MEMORY;
+}

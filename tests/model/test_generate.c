@@ -569,6 +569,43 @@ static void other_models_are_refused(void **state)
     mh_model_free(model);
 }
 
+// A special token without a row of the embedding is text like any other; another token is an error.
+static void tokens_without_rows(void **state)
+{
+    mh_context *context = *state;
+    const causal_directory copy = causal_directory_make();
+    mh_generate_options o = mh_generate_options_default();
+    mh_model *model;
+    o.max_tokens = 4;
+    model = causal_directory_load(context, &copy);
+    mh_generations *expected = continue_text(context, model, &o, "A<picture>B<|endoftext|>");
+    mh_model_free(model);
+    causal_directory_write(&copy, "tokenizer_config.json",
+                           "{\"pad_token\": \"<picture>\", \"added_tokens_decoder\": {"
+                           "\"98\": {\"content\": \"<|endoftext|>\", \"special\": true}, "
+                           "\"99\": {\"content\": \"<picture>\", \"special\": true}}}");
+    model = causal_directory_load(context, &copy);
+    const mh_tokenizer *tokenizer = mh_model_tokenizer(model);
+    assert_int_equal(mh_tokenizer_size(tokenizer), CAUSAL_VOCABULARY);
+    assert_int_equal(mh_tokenizer_pad(tokenizer), -1);
+    assert_int_equal(mh_tokenizer_id(tokenizer, "<picture>", 9), -1);
+    assert_int_equal(mh_tokenizer_id(tokenizer, "<|endoftext|>", 13), CAUSAL_END);
+    mh_generations *found = continue_text(context, model, &o, "A<picture>B<|endoftext|>");
+    const mh_generation *x = mh_generations_at(expected, 0), *y = mh_generations_at(found, 0);
+    assert_int_equal(x->prompt_count, 12);
+    assert_int_equal(y->prompt_count, 12);
+    assert_memory_equal(x->prompt, y->prompt, 12 * sizeof *x->prompt);
+    assert_string_equal(x->text.bytes, y->text.bytes);
+    mh_generations_free(expected);
+    mh_generations_free(found);
+    mh_model_free(model);
+    causal_directory_write(&copy, "tokenizer_config.json",
+                           "{\"added_tokens_decoder\": {\"99\": {\"content\": \"<picture>\"}}}");
+    test_refused(context, mh_model_load(context, copy.path, NULL, &model), MH_ERROR_FORMAT,
+                 "the tokenizer has 100 tokens, expected at most 99");
+    causal_directory_remove(&copy);
+}
+
 static mh_status generate_something(mh_context *context, void *user)
 {
     mh_generate_options o = mh_generate_options_default();
@@ -625,6 +662,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(options_are_checked, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(other_models_are_refused, test_open_context,
                                         test_close_context),
+        cmocka_unit_test_setup_teardown(tokens_without_rows, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(memory_that_runs_out, test_open_context,
                                         test_close_context),
     };
