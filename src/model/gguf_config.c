@@ -229,7 +229,7 @@ static mh_status put_scale(config_writer *w)
     if (!gemma2 && !gemma3)
         return MH_OK;
     if (find_setting(w, "attention.scale", full, &value)) {
-        if (!mh_gguf_number(&value, &scale) || !(scale > 0) || !isfinite(scale))
+        if (!mh_gguf_number(&value, &scale) || !(scale > 0) || !isfinite(1 / (scale * scale)))
             return bad_setting(w, full, &value, "a number above 0");
         put(w, w->root, "query_pre_attn_scalar", json_real(1 / (scale * scale)));
         return MH_OK;
@@ -266,13 +266,16 @@ static mh_status put_pattern(config_writer *w)
 
 // ---- rotary scaling -----------------------------------------------------------------------------
 
-static double number_setting(const config_writer *w, const char *name, double otherwise)
+// *number stays as it is if there is no such setting.
+static mh_status read_setting(const config_writer *w, const char *name, double *number)
 {
     char full[128];
     mh_gguf_value value;
-    double number;
-    return find_setting(w, name, full, &value) && mh_gguf_number(&value, &number) ? number
-                                                                                  : otherwise;
+    if (!find_setting(w, name, full, &value))
+        return MH_OK;
+    if (!mh_gguf_number(&value, number) || !isfinite(*number))
+        return bad_setting(w, full, &value, "a number");
+    return MH_OK;
 }
 
 static void put_scaling(config_writer *w, const char *type, double factor, double original)
@@ -305,9 +308,9 @@ static double llama3_divisor(double frequency, double factor, double original)
 // and anything else refused.
 static mh_status put_divisors(config_writer *w, const float *divisors, size_t count)
 {
-    const double original = number_setting(w, "rope.scaling.original_context_length", 8192);
-    const double base = number_setting(w, "rope.freq_base", 10000);
-    double factor = 1;
+    double original = 8192, base = 10000, factor = 1;
+    MH_TRY(read_setting(w, "rope.scaling.original_context_length", &original));
+    MH_TRY(read_setting(w, "rope.freq_base", &base));
     for (size_t i = 0; i < count; i++)
         factor = fmax(factor, (double)divisors[i]);
     for (size_t i = 0; i < count; i++) {
@@ -345,9 +348,10 @@ static mh_status put_rotary_scaling(config_writer *w)
 {
     char full[128], text[32] = "none";
     mh_gguf_value value;
-    const double factor =
-        number_setting(w, "rope.scaling.factor", number_setting(w, "rope.scale_linear", 1));
-    const double original = number_setting(w, "rope.scaling.original_context_length", 0);
+    double factor = 1, original = 0;
+    MH_TRY(read_setting(w, "rope.scale_linear", &factor));
+    MH_TRY(read_setting(w, "rope.scaling.factor", &factor));
+    MH_TRY(read_setting(w, "rope.scaling.original_context_length", &original));
     if (find_setting(w, "rope.scaling.type", full, &value))
         text[mh_gguf_format(&value, text, sizeof text - 1) % sizeof text] = '\0';
     else if (factor > 1) // before there was a type

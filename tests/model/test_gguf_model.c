@@ -5,6 +5,7 @@
 #include "gguf_support.h"
 #include "pretrained_golden.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static const char *const names[] = {"llama",  "llama-scaled", "mistral", "qwen2",    "qwen3",
@@ -174,6 +175,31 @@ static void test_settings_refused(void **state)
     refuse_model(b, MH_ERROR_FORMAT, "\"blk.0.attn_q.weight\" is missing");
 }
 
+static void test_numbers_refused(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {"llama.rope.scaling.factor", "llama.rope.scale_linear",
+                                           "llama.rope.scaling.original_context_length",
+                                           "llama.rope.freq_base"};
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        blob b = small_llama(2, 0);
+        gguf_pair_string(&b, "llama.rope.scaling.type", "linear");
+        gguf_key(&b, settings[i], GGUF_F32);
+        gguf_put(&b, &(float){INFINITY}, 4);
+        refuse_model(b, MH_ERROR_FORMAT, settings[i]);
+    }
+    blob b = gguf_begin(3, 0, 7);
+    gguf_pair_string(&b, "general.architecture", "gemma3");
+    gguf_pair_u32(&b, "gemma3.block_count", 1);
+    gguf_pair_u32(&b, "gemma3.embedding_length", 8);
+    gguf_pair_u32(&b, "gemma3.feed_forward_length", 8);
+    gguf_pair_u32(&b, "gemma3.attention.head_count", 2);
+    gguf_pair_u32(&b, "gemma3.context_length", 16);
+    gguf_key(&b, "gemma3.attention.scale", GGUF_F64);
+    gguf_put(&b, &(double){1e-200}, 8);
+    refuse_model(b, MH_ERROR_FORMAT, "\"gemma3.attention.scale\": found an f64");
+}
+
 static void test_no_file(void **state)
 {
     (void)state;
@@ -212,9 +238,8 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_architectures),
-        cmocka_unit_test(test_bert_vocabulary),
-        cmocka_unit_test(test_settings_refused),
+        cmocka_unit_test(test_architectures),    cmocka_unit_test(test_bert_vocabulary),
+        cmocka_unit_test(test_settings_refused), cmocka_unit_test(test_numbers_refused),
         cmocka_unit_test(test_no_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
