@@ -11,6 +11,7 @@
 
 #include "families/family.h"
 #include "io/gguf.h"
+#include "model/token_rules.h"
 #include "support/directory.h"
 #include "support/json_load.h"
 
@@ -36,6 +37,12 @@ void mh_gguf_pooling(const mh_tensor_file *file, mh_pooling *pooling);
 // MH_ERROR_MEMORY.
 mh_status mh_gguf_tokenizer(mh_context *context, const char *path, const mh_tensor_file *file,
                             mh_tokenizer **tokenizer);
+
+// Adds the tokens that end a text besides the tokenizer's: those of an end of turn or message that
+// the file names, and, as many files have only one, those of this name in the formats of chats.
+// Errors: MH_ERROR_FORMAT, MH_ERROR_MEMORY.
+mh_status mh_gguf_ends(mh_context *context, const char *path, const mh_tensor_file *file,
+                       const mh_tokenizer *tokenizer, mh_token_list *ends);
 
 // A model's architecture, such as "llama"; MH_ERROR_UNSUPPORTED with a list of those that are
 // known. For mh_gguf_names and messages.

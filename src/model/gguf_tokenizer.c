@@ -83,17 +83,18 @@ static mh_status read_flag(const vocabulary_reader *r, const char *key, bool *fl
     return MH_OK;
 }
 
-static mh_status read_id(const vocabulary_reader *r, const char *key, int32_t *id)
+// *id stays as it is if there is no such key.
+static mh_status read_id(const mh_source *source, const mh_tensor_file *file, const char *key,
+                         size_t tokens, int32_t *id)
 {
     mh_gguf_value value;
     int64_t number = 0;
-    if (!mh_gguf_find(r->file, key, &value))
+    if (!mh_gguf_find(file, key, &value))
         return MH_OK;
-    if (!mh_gguf_integer(&value, &number) || number < 0 || (uint64_t)number >= r->vocabulary.count)
-        return mh_source_fail(&r->source, MH_ERROR_FORMAT,
+    if (!mh_gguf_integer(&value, &number) || number < 0 || (uint64_t)number >= tokens)
+        return mh_source_fail(source, MH_ERROR_FORMAT,
                               "metadata \"%s\": found %s (%lld), expected a token from 0 to %zu",
-                              key, mh_gguf_type_name(value.type), (long long)number,
-                              r->vocabulary.count - 1);
+                              key, mh_gguf_type_name(value.type), (long long)number, tokens - 1);
     *id = (int32_t)number;
     return MH_OK;
 }
@@ -132,10 +133,10 @@ static mh_status read_settings(vocabulary_reader *r)
     MH_TRY(read_flag(r, "tokenizer.ggml.add_bos_token", &v->add_bos));
     MH_TRY(read_flag(r, "tokenizer.ggml.add_eos_token", &v->add_eos));
     MH_TRY(read_flag(r, "tokenizer.ggml.add_space_prefix", &v->add_space_prefix));
-    MH_TRY(read_id(r, "tokenizer.ggml.bos_token_id", &v->bos));
-    MH_TRY(read_id(r, "tokenizer.ggml.eos_token_id", &v->eos));
-    MH_TRY(read_id(r, "tokenizer.ggml.unknown_token_id", &v->unknown));
-    return read_id(r, "tokenizer.ggml.padding_token_id", &v->pad);
+    MH_TRY(read_id(&r->source, r->file, "tokenizer.ggml.bos_token_id", v->count, &v->bos));
+    MH_TRY(read_id(&r->source, r->file, "tokenizer.ggml.eos_token_id", v->count, &v->eos));
+    MH_TRY(read_id(&r->source, r->file, "tokenizer.ggml.unknown_token_id", v->count, &v->unknown));
+    return read_id(&r->source, r->file, "tokenizer.ggml.padding_token_id", v->count, &v->pad);
 }
 
 static mh_status read_vocabulary(vocabulary_reader *r, const char *model)
@@ -180,4 +181,24 @@ mh_status mh_gguf_tokenizer(mh_context *context, const char *path, const mh_tens
     mh_free(context, r.scores, v->count * sizeof *r.scores);
     mh_free(context, r.types, v->count * sizeof *r.types);
     return status;
+}
+
+mh_status mh_gguf_ends(mh_context *context, const char *path, const mh_tensor_file *file,
+                       const mh_tokenizer *tokenizer, mh_token_list *ends)
+{
+    static const char *const keys[] = {"tokenizer.ggml.eot_token_id",
+                                       "tokenizer.ggml.eom_token_id"};
+    static const char *const names[] = {"<|eot_id|>", "<|eom_id|>",    "<|end_of_text|>",
+                                        "<|im_end|>", "<|endoftext|>", "<end_of_turn>",
+                                        "<|end|>"};
+    const mh_source source = {.context = context, .name = path};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && tokenizer; i++) {
+        int32_t id = -1;
+        MH_TRY(read_id(&source, file, keys[i], mh_tokenizer_size(tokenizer), &id));
+        MH_TRY(mh_token_list_add(context, ends, id));
+    }
+    for (size_t i = 0; i < sizeof names / sizeof *names && tokenizer; i++)
+        MH_TRY(mh_token_list_add(context, ends,
+                                 mh_tokenizer_id(tokenizer, names[i], strlen(names[i]))));
+    return MH_OK;
 }

@@ -306,6 +306,7 @@ static mh_status load_gguf(mh_context *context, const char *path, mh_model *mode
     // no other file belongs to it: the end is that of the tokenizer
     MH_TRY(mh_token_rules_load(context, path, model->tokenizer, model->description.vocabulary,
                                &model->rules));
+    MH_TRY(mh_gguf_ends(context, path, model->file, model->tokenizer, &model->rules.eos));
     const char *chat = mh_tensor_file_metadata(model->file, "tokenizer.chat_template");
     return chat ? mh_model_set_chat_template(context, model, chat, strlen(chat)) : MH_OK;
 }

@@ -41,6 +41,14 @@ static mh_status add_token(mh_context *context, mh_token_list *list, int32_t id)
     return MH_OK;
 }
 
+mh_status mh_token_list_add(mh_context *context, mh_token_list *list, int32_t id)
+{
+    bool there = id < 0;
+    for (size_t i = 0; i < list->count && !there; i++)
+        there = list->ids[i] == id;
+    return there ? MH_OK : add_token(context, list, id);
+}
+
 static bool is_token(const rules_reader *r, const json_t *value)
 {
     return json_is_integer(value) && json_integer_value(value) >= 0 &&

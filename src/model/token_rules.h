@@ -16,6 +16,9 @@ typedef struct mh_token_list {
     bool given; // by a file, even if it has none
 } mh_token_list;
 
+// Adds a token, unless it is -1 or there already. Error: MH_ERROR_MEMORY.
+mh_status mh_token_list_add(mh_context *context, mh_token_list *list, int32_t id);
+
 // A head of a decoder's cross-attention.
 typedef struct mh_head_position {
     size_t layer, head;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // GGUF files as models (tests/goldens/make_gguf_models.py): every architecture computes what
 // transformers does with the same weights; settings and tokenizers that are not supported are
-// refused by name.
+// refused by name; the tokens that end a text.
 #include "gguf_support.h"
 #include "pretrained_golden.h"
 
 #include <math.h>
+#include <multihead/generate.h>
 #include <unistd.h>
 
 static const char *const names[] = {"llama",  "llama-scaled", "mistral", "qwen2",    "qwen3",
@@ -216,6 +217,80 @@ static void test_no_file(void **state)
     unlink(other);
 }
 
+// ---- the end of a text --------------------------------------------------------------------------
+
+// A whole llama of four tokens, whose weights are 0, so that the likeliest token is the first.
+static void write_llama(const char *first, const char *key, uint32_t id)
+{
+    static const char *const matrices[] = {"attn_q",   "attn_k", "attn_v",  "attn_output",
+                                           "ffn_gate", "ffn_up", "ffn_down"};
+    const char *const tokens[] = {first, "a", "b", "<eos>"};
+    uint64_t offset = 0;
+    char name[64];
+    blob b = small_llama(5 + (key != NULL), 11);
+    gguf_pair_string(&b, "tokenizer.ggml.model", "gpt2");
+    gguf_pair_string(&b, "tokenizer.ggml.pre", "gpt-2");
+    gguf_pair_u32(&b, "tokenizer.ggml.eos_token_id", 3);
+    gguf_key(&b, "tokenizer.ggml.tokens", GGUF_ARRAY);
+    gguf_u32(&b, GGUF_STRING);
+    gguf_u64(&b, 4);
+    for (size_t i = 0; i < 4; i++)
+        gguf_string(&b, tokens[i]);
+    gguf_key(&b, "tokenizer.ggml.token_type", GGUF_ARRAY);
+    gguf_u32(&b, GGUF_I32);
+    gguf_u64(&b, 4);
+    gguf_put(&b, (int32_t[]){3, 1, 1, 3}, 16);
+    if (key)
+        gguf_pair_u32(&b, key, id);
+    gguf_tensor(&b, "token_embd.weight", 8, 4, TENSOR_F32, offset);
+    offset += 128;
+    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++, offset += 256) {
+        snprintf(name, sizeof name, "blk.0.%s.weight", matrices[i]);
+        gguf_tensor(&b, name, 8, 8, TENSOR_F32, offset);
+    }
+    gguf_tensor(&b, "blk.0.attn_norm.weight", 8, 0, TENSOR_F32, offset);
+    gguf_tensor(&b, "blk.0.ffn_norm.weight", 8, 0, TENSOR_F32, offset + 32);
+    gguf_tensor(&b, "output_norm.weight", 8, 0, TENSOR_F32, offset + 64);
+    gguf_data(&b, 32, 0);
+    for (size_t i = 0; i < offset + 96; i++)
+        gguf_put(&b, "", 1);
+    write_file(b);
+}
+
+static void expect_generated(size_t count, mh_finish finish)
+{
+    mh_model *model;
+    mh_generations *g;
+    mh_generate_options o = mh_generate_options_default();
+    const int64_t starts[] = {0, 1};
+    const int32_t prompt = 1;
+    o.max_tokens = 4;
+    test_ok(context, mh_model_load(context, path, NULL, &model));
+    test_ok(context, mh_generate(context, model, &o, starts, &prompt, 1, &g));
+    assert_int_equal(mh_generations_at(g, 0)->count, count);
+    assert_int_equal(mh_generations_at(g, 0)->finish, finish);
+    mh_generations_free(g);
+    mh_model_free(model);
+}
+
+// eos_token_id is often the end of a document, and the end of a turn is another token.
+static void test_ends_of_turns(void **state)
+{
+    (void)state;
+    mh_model *model;
+    write_llama("<other>", NULL, 0);
+    expect_generated(4, MH_FINISH_LENGTH);
+    write_llama("<end_of_turn>", NULL, 0);
+    expect_generated(1, MH_FINISH_STOP);
+    write_llama("<other>", "tokenizer.ggml.eot_token_id", 0);
+    expect_generated(1, MH_FINISH_STOP);
+    write_llama("<other>", "tokenizer.ggml.eom_token_id", 2);
+    expect_generated(4, MH_FINISH_LENGTH);
+    write_llama("<other>", "tokenizer.ggml.eot_token_id", 4);
+    test_refused(context, mh_model_load(context, path, NULL, &model), MH_ERROR_FORMAT,
+                 "\"tokenizer.ggml.eot_token_id\": found a u32 (4), expected a token from 0 to 3");
+}
+
 static int set_up(void **state)
 {
     (void)state;
@@ -240,7 +315,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_architectures),    cmocka_unit_test(test_bert_vocabulary),
         cmocka_unit_test(test_settings_refused), cmocka_unit_test(test_numbers_refused),
-        cmocka_unit_test(test_no_file),
+        cmocka_unit_test(test_no_file),          cmocka_unit_test(test_ends_of_turns),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
