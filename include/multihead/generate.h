@@ -115,7 +115,8 @@ static inline mh_generate_options mh_generate_options_default(void)
 typedef struct mh_generation_defaults {
     bool sample; // do_sample
     double temperature, top_p, min_p, repetition_penalty, length_penalty;
-    size_t top_k, beam, max_length, max_new_tokens;
+    size_t top_k; // the whole vocabulary where the file has 0
+    size_t beam, max_length, max_new_tokens;
     char unsupported[512]; // names of settings in the file that have no effect here, each behind a
                            // space but the first; "" if there are none
 } mh_generation_defaults;

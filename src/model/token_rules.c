@@ -176,6 +176,8 @@ static mh_status read_defaults(const rules_reader *r, mh_generation_defaults *d)
     MH_TRY(read_number(r, "repetition_penalty", &d->repetition_penalty));
     MH_TRY(read_number(r, "length_penalty", &d->length_penalty));
     MH_TRY(read_count(r, "top_k", &d->top_k));
+    if (json_is_integer(json_object_get(r->root, "top_k")) && !d->top_k)
+        d->top_k = r->V; // 0: all
     MH_TRY(read_count(r, "num_beams", &d->beam));
     MH_TRY(read_count(r, "max_length", &d->max_length));
     return read_count(r, "max_new_tokens", &d->max_new_tokens);

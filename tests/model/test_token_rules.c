@@ -90,6 +90,12 @@ static void values_are_read(void **state)
     assert_true(d->repetition_penalty == 1.1 && d->beam == 4 && d->max_length == 512);
     assert_true(d->max_new_tokens == 0 && d->min_p == 0);
     done(context, &r);
+    r = parse(context, "{\"top_k\": 0}"); // all
+    assert_int_equal(r.defaults.top_k, SMALL);
+    done(context, &r);
+    r = parse(context, "{\"top_k\": null}");
+    assert_int_equal(r.defaults.top_k, 0);
+    done(context, &r);
 }
 
 static void wrong_values_are_refused(void **state)
