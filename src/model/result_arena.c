@@ -18,7 +18,7 @@ static mh_result_block *result_arena_add_block(mh_context *context, mh_result_ar
     const size_t size = mh_larger(BLOCK, bytes + header);
     mh_result_block *block = store->allocator.alloc(store->allocator.user, size, 64);
     if (!block) {
-        mh_fail(context, MH_ERROR_MEMORY, "out of memory: %zu bytes of translations", size);
+        mh_fail(context, MH_ERROR_MEMORY, "out of memory: %zu bytes of results", size);
         return NULL;
     }
     *block = (mh_result_block){store->last, size, header};
