@@ -117,7 +117,8 @@ static void add_stop(struct argp_state *state, generate *g, const char *text)
 
 // ---- what does not go together ------------------------------------------------------------------
 
-static void check_sampling_options(struct argp_state *state, const generate *g)
+// An option that only samples need; NULL if there is none.
+static const char *sampling_option(const generate *g)
 {
     const struct {
         unsigned given;
@@ -125,11 +126,18 @@ static void check_sampling_options(struct argp_state *state, const generate *g)
     } filters[] = {{g->options.top_k ? GIVEN_TOP_K : 0, "--top-k"},
                    {GIVEN_TOP_P, "--top-p"},
                    {GIVEN_MIN_P, "--min-p"}};
-    const bool samples = g->options.temperature > 0 || g->model_defaults;
     for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        if (g->given & filters[i].given && !samples)
-            argp_error(state, "%s is for sampling, expected --temperature above 0, too",
-                       filters[i].option);
+        if (g->given & filters[i].given)
+            return filters[i].option;
+    return NULL;
+}
+
+static void check_sampling_options(struct argp_state *state, const generate *g)
+{
+    const bool samples = g->options.temperature > 0 || g->model_defaults; // which are read later
+    if (sampling_option(g) && !samples)
+        argp_error(state, "%s is for sampling, expected --temperature above 0, too",
+                   sampling_option(g));
     if (g->options.beam > 1 && g->options.temperature > 0)
         argp_error(state, "--beam and --temperature: expected one of them, beam search does not "
                           "sample");
@@ -373,6 +381,12 @@ int use_model_defaults(generate *g)
         code = choose_search(g, d);
     if (code != EXIT_DONE)
         return code;
+    if (o->temperature == 0 && sampling_option(g)) {
+        complain("%s is for sampling, which the model's defaults do not ask for: expected "
+                 "--temperature above 0, too",
+                 sampling_option(g));
+        return EXIT_USAGE;
+    }
     if (o->temperature > 0 && !(g->given & GIVEN_TOP_K))
         o->top_k = d->top_k ? d->top_k : USUAL_TOP_K;
     set_default(g, GIVEN_TOP_P, d->top_p, &o->top_p);
