@@ -10,7 +10,7 @@
 
 // What must be equal everywhere, and what else is sent first.
 typedef struct shared_head {
-    char version[16], level[16];
+    char version[16], level[16], task[32];
     int32_t precision;
     uint64_t warmup, updates, decay, batch_tokens;
     uint64_t pairs, valid_pairs, model_bytes;
@@ -88,14 +88,33 @@ static mh_status check_program(mh_run *run, const shared_head *head)
                    other ? head->version : head->level, other ? "" : " (MH_ISA sets it)");
 }
 
+static mh_status refuse_setting(mh_run *run, const char *name, const char *own, const char *leader)
+{
+    return mh_fail(run->context, MH_ERROR_ARGUMENT,
+                   "%s: rank %zu has %s, rank 0 %s: all ranks need the same options", name,
+                   run->ranks.rank, own, leader);
+}
+
+// Before anything of a task is sent: messages differ by task.
+static mh_status check_task(mh_run *run, const shared_head *head)
+{
+    return strcmp(head->task, run->task->name) == 0
+               ? MH_OK
+               : refuse_setting(run, "task", run->task->name, head->task);
+}
+
+static mh_status check_head(mh_run *run, const shared_head *head)
+{
+    MH_TRY(check_program(run, head));
+    return check_task(run, head);
+}
+
 static mh_status check_settings(mh_run *run, const mh_settings *leader)
 {
     for (size_t i = 0; i < leader->count; i++) {
         const mh_setting *own = &run->settings.list[i], *their = &leader->list[i];
         if (strcmp(own->value, their->value) != 0)
-            return mh_fail(run->context, MH_ERROR_ARGUMENT,
-                           "%s: rank %zu has %s, rank 0 %s: all ranks need the same options",
-                           own->name, run->ranks.rank, own->value, their->value);
+            return refuse_setting(run, own->name, own->value, their->value);
     }
     return MH_OK;
 }
@@ -116,6 +135,7 @@ static void fill_head(const mh_run *run, size_t model_bytes, shared_head *head)
 {
     snprintf(head->version, sizeof head->version, "%s", mh_version());
     snprintf(head->level, sizeof head->level, "%s", mh_context_isa(run->context));
+    snprintf(head->task, sizeof head->task, "%s", run->task->name);
     head->precision = (int32_t)run->precision;
     head->warmup = run->warmup;
     head->updates = run->updates;
@@ -149,7 +169,8 @@ static mh_status share_contents(mh_run *run, const shared_head *head, const mh_m
     MH_TRY(share_model(run, head, model));
     if (run->task->share)
         MH_TRY(run->task->share(run));
-    return share_arrays(run, head);
+    MH_TRY(mh_run_agree(run, share_settings(run)));
+    return share_arrays(run, head); // of equal sizes
 }
 
 static mh_status map_model(const mh_run *run, mh_mapping *mapping)
@@ -174,13 +195,11 @@ mh_status mh_run_share(mh_run *run, mh_status status)
     if (!status)
         status = mh_run_broadcast(run, &head, sizeof head);
     if (!status)
-        status = mh_run_agree(run, check_program(run, &head));
+        status = mh_run_agree(run, check_head(run, &head));
     if (!status && !mh_run_leads(run))
         take_head(run, &head);
     if (!status)
         status = share_contents(run, &head, &model);
-    if (!status)
-        status = mh_run_agree(run, share_settings(run));
     mh_file_unmap(&model);
     return status;
 }

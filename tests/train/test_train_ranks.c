@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Training on several ranks, one of which is out of memory at one allocation after the other: all
 // ranks return that error, whichever message they would have waited for, and the directory then
-// goes on to the bytes of one process. So does one that is moved while ranks train. Ranks are
-// threads.
+// goes on to the bytes of one process. So does one that is moved while ranks train. Options that
+// differ are an error of all. Ranks are threads.
 #include "support.h"
 #include "task_support.h"
 #include "thread_ranks.h"
@@ -197,12 +197,53 @@ static void test_moved(void **state)
     move_runs(1, false);
 }
 
+// ---- other options on one rank ------------------------------------------------------------------
+
+typedef struct differing {
+    const mh_train_options *options, *other; // the last rank's
+    const char *expected;
+} differing;
+
+static void train_differing_rank(const mh_communicator *communicator, void *user)
+{
+    const differing *d = user;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = communicator->rank + 1 == RANKS ? *d->other : *d->options;
+    mh_train_result result = mh_train_result_default();
+    o.communicator = communicator;
+    assert_int_equal(mh_train(context, &o, &result), MH_ERROR_ARGUMENT);
+    assert_true(result.agreed);
+    if (!strstr(mh_error_message(context), d->expected))
+        fail_msg("found \"%s\", expected \"%s\"", mh_error_message(context), d->expected);
+    mh_context_free(context);
+}
+
+// Before anything is sent whose size or number depends on them.
+static void test_differing(void **state)
+{
+    (void)state;
+    char directory[128];
+    mh_translator_config model, wide, of_task;
+    mh_train_options o = task_options(&place, TASK_TRANSLATION, &model), other = o;
+    o.directory = other.directory = task_path(&place, directory, "differing");
+    wide = model;
+    other.model = &wide;
+    differing d = {&o, &other, "model: rank 2 has "};
+    wide.d_model *= 2;
+    thread_ranks_run(RANKS, train_differing_rank, &d, NULL);
+    wide.d_model /= 4;
+    thread_ranks_run(RANKS, train_differing_rank, &d, NULL);
+    other = task_options(&place, TASK_GPT2, &of_task);
+    other.directory = directory;
+    d.expected = "task: rank 2 has lm, rank 0 translation";
+    thread_ranks_run(RANKS, train_differing_rank, &d, NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moved),
-        cmocka_unit_test(test_translation),
-        cmocka_unit_test(test_pictures),
+        cmocka_unit_test(test_moved),       cmocka_unit_test(test_differing),
+        cmocka_unit_test(test_translation), cmocka_unit_test(test_pictures),
         cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
