@@ -46,8 +46,8 @@ MAY_INCLUDE = {
 # each other and public headers only. Functions behind such a header would be undefined symbols of
 # libmultihead-model, and its link fails.
 HEADER_ONLY = {f"src/base/{name}.h" for name in (
-    "argument_check", "arena", "clock", "compiler", "fpenv", "half", "overflow", "philox", "pow", "release",
-    "size_math", "sized_struct", "trig")}
+    "argument_check", "arena", "clock", "communicator_check", "compiler", "fpenv", "half", "overflow", "philox",
+    "pow", "release", "size_math", "sized_struct", "trig")}
 MAY_USE_HEADER_ONLY = ["src/support", "src/io", "src/image", "src/text", "src/audio", "src/view",
                        "src/model", "src/speech", "src/train"]
 INTRINSICS = re.compile(r"\w*intrin\.h|arm_(neon|sve|bf16|fp16)\.h")

@@ -9,6 +9,7 @@
 
 #include "base/argument_check.h"
 #include "base/clock.h"
+#include "base/communicator_check.h"
 #include "base/compiler.h"
 #include "base/fpenv.h"
 #include "base/sized_struct.h"
@@ -366,7 +367,8 @@ static mh_status check_kinds(mh_context *context, const mh_train_options *o)
 
 // The run is on the heap: it takes 17 KB, which a caller's thread may not have.
 static mh_status prepare_and_train(mh_context *context, const mh_train_options *options,
-                                   mh_translator_config *sizes, mh_train_result *result)
+                                   const mh_communicator *ranks, mh_translator_config *sizes,
+                                   mh_train_result *result)
 {
     static const mh_task *const tasks[] = {&mh_task_translation, &mh_task_images, &mh_task_lm,
                                            &mh_task_classification};
@@ -381,7 +383,7 @@ static mh_status prepare_and_train(mh_context *context, const mh_train_options *
     run->sizes = sizes;
     run->directory = (mh_directory){-1, false};
     run->baseline = NAN;
-    run->ranks = options->communicator ? *options->communicator : mh_communicator_default();
+    run->ranks = *ranks;
     mh_status status = mh_run_tables_create(run);
     if (!status)
         status = mh_run_leads(run) ? prepare_and_lead(run, result) : prepare_and_follow(run);
@@ -402,6 +404,7 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
     mh_train_options own = mh_train_options_default();
     mh_translator_config model = mh_translator_config_default();
     mh_train_result found = mh_train_result_default();
+    mh_communicator ranks = mh_communicator_default();
     status = mh_need(context, options, "options");
     if (!status)
         status = MH_READ_STRUCT(context, mh_train_options, options, &own);
@@ -411,7 +414,9 @@ mh_status mh_train(mh_context *context, const mh_train_options *options, mh_trai
         model = (mh_translator_config){.struct_size = sizeof model, .dropout = -1};
     own.model = &model;
     if (!status)
-        status = prepare_and_train(context, &own, &model, &found);
+        status = mh_read_communicator(context, own.communicator, false, &ranks);
+    if (!status)
+        status = prepare_and_train(context, &own, &ranks, &model, &found);
     mh_write_struct(&found, sizeof found, result);
     mh_fpenv_leave(saved);
     return status;

@@ -485,6 +485,13 @@ static void test_arguments(void **state)
     o = train_place_options(&place, "/nowhere/run");
     test_refused(context, mh_train(context, &o, &result), MH_ERROR_FILE, "/nowhere/run");
     test_refused(context, mh_train(context, NULL, &result), MH_ERROR_ARGUMENT, "options");
+    mh_communicator c = mh_communicator_default();
+    o = train_place_options(&place, directory);
+    o.communicator = &c;
+    c.ranks = 2; // without functions
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "expected functions");
+    c.rank = 2;
+    test_refused(context, mh_train(context, &o, &result), MH_ERROR_ARGUMENT, "rank 2 of 2");
     mh_context_free(context);
 }
 

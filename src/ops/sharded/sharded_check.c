@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The arguments of a sharded call. Options are checked by the function that checks those of one
 // process, on placeholders with the shape of the whole sequence; then this rank's tensors.
+#include "base/communicator_check.h"
 #include "base/compiler.h"
 #include "base/sized_struct.h"
 #include "ops/overlap.h"
@@ -10,17 +11,8 @@
 static mh_status check_communicator(mh_context *context, const mh_communicator *given,
                                     bool plan_only, mh_communicator *c)
 {
-    *c = mh_communicator_default();
-    if (!given)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "communicator: found NULL");
-    MH_TRY(MH_READ_STRUCT(context, mh_communicator, given, c));
-    if (c->ranks < 1 || c->rank >= c->ranks || c->ranks > UINT32_MAX)
-        return mh_fail(context, MH_ERROR_ARGUMENT, "communicator: found rank %zu of %zu", c->rank,
-                       c->ranks);
-    if (c->ranks > 1 && !plan_only && (!c->send || !c->receive || !c->test))
-        return mh_fail(context, MH_ERROR_ARGUMENT,
-                       "communicator: found NULL, expected functions to send, receive and test");
-    return MH_OK;
+    return given ? mh_read_communicator(context, given, plan_only, c)
+                 : mh_fail(context, MH_ERROR_ARGUMENT, "communicator: found NULL");
 }
 
 static mh_status check_sharding(mh_context *context, const mh_sharding *given,
