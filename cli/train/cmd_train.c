@@ -83,7 +83,7 @@ static bool on_event_following(void *user, const mh_train_event *event)
     (void)user;
     if (event->kind == MH_TRAIN_BEGINS)
         begin_saving();
-    return true;
+    return !was_interrupted();
 }
 
 // The first few are reported, all are counted.
@@ -338,6 +338,10 @@ static int run_training(train *t)
         code = EXIT_FAILED;
     ranks_close(&t->ranks);
     end_saving();
+    if (result.stopped && code == EXIT_DONE) { // by the signal of another rank
+        complain("interrupted");
+        code = EXIT_INTERRUPTED;
+    }
     return code;
 }
 

@@ -266,7 +266,8 @@ static inline mh_train_result mh_train_result_default(void)
 // is kept. After an error the directory is as it was at the last save.
 //
 // With a communicator all ranks call this with equal options, and share the work; the bits are
-// those of one process. Rank 0 alone reads and writes files and has events beyond MH_TRAIN_BEGINS.
+// those of one process. Rank 0 alone reads and writes files; the others have the events
+// MH_TRAIN_BEGINS and MH_TRAIN_UPDATED, and any of them may stop the run, with `stopped` on all.
 // If one rank fails, all return its error, with its message; if a message fails, the others may
 // wait for ever, and the caller should end them (mh_mpi_abort): `agreed` says which it is.
 MH_API MH_MUST_CHECK mh_status mh_train(mh_context *context, const mh_train_options *options,

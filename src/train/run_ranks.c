@@ -55,7 +55,7 @@ mh_status mh_run_gather(mh_run *run, void *data)
 // ---- steps --------------------------------------------------------------------------------------
 
 typedef struct announcement {
-    int32_t step, status;
+    int32_t step, status, stopped;
     char message[MESSAGE];
 } announcement;
 
@@ -74,13 +74,25 @@ static void describe(const mh_run *run, mh_status status, announcement *a)
 
 mh_status mh_run_next(mh_run *run, mh_run_step *step, mh_status status)
 {
-    announcement a = {.step = (int32_t)*step};
+    announcement a = {.step = (int32_t)*step, .stopped = run->stopped};
     if (run->ranks.ranks == 1)
         return status;
     describe(run, status, &a);
     MH_TRY(mh_run_broadcast(run, &a, sizeof a));
     *step = (mh_run_step)a.step;
+    run->stopped = run->stopped || a.stopped;
     return follow(run, &a);
+}
+
+// Statuses carry this bit of ranks that want the run to stop.
+enum { STOP = 1 << 16 };
+
+static void take_stops(mh_run *run)
+{
+    for (size_t r = 0; r < run->ranks.ranks; r++) {
+        run->stopped = run->stopped || run->statuses[r] & STOP;
+        run->statuses[r] &= ~STOP;
+    }
 }
 
 mh_status mh_run_agree(mh_run *run, mh_status status)
@@ -90,8 +102,9 @@ mh_status mh_run_agree(mh_run *run, mh_status status)
         return status;
     for (size_t r = 0; r <= R; r++)
         run->starts[r] = r * sizeof *run->statuses;
-    run->statuses[run->ranks.rank] = (int32_t)status;
+    run->statuses[run->ranks.rank] = (int32_t)status | (run->stopped ? STOP : 0);
     MH_TRY(mh_run_gather(run, run->statuses));
+    take_stops(run);
     size_t first = 0;
     while (first < R && !run->statuses[first])
         first++;

@@ -7,7 +7,8 @@
 //
 // Every error is agreed on: all ranks return it, with the message of the first that has it. Memory
 // is therefore taken, and agreed on, before messages that need it are started. Not agreed on are
-// messages that fail, and lack of memory before the first message.
+// messages that fail, and lack of memory before the first message. With it goes that a rank's event
+// function wants the run to stop: the leader then saves and ends it.
 #ifndef MH_TRAIN_RUN_RANKS_H
 #define MH_TRAIN_RUN_RANKS_H
 

@@ -291,6 +291,7 @@ static mh_status follow(mh_run *run)
             return MH_OK;
         case MH_STEP_UPDATE:
             MH_TRY(mh_run_update(run));
+            train_tell(run, MH_TRAIN_UPDATED);
             break;
         case MH_STEP_GATHER:
             MH_TRY(gather_moments(run));

@@ -202,21 +202,21 @@ case $size in short) kill_runs 1 ;; usual) kill_runs 4 ;; *) kill_runs 50 ;; esa
 
 # ---- stopped --------------------------------------------------------------------------------
 
-# All ranks get SIGTERM, as from Slurm, once something is logged: the run is saved, and the directory
-# alone resumes it, on another number of ranks.
-stop() # DIRECTORY: of a run in the background, $!
+# One rank, or all as from Slurm, get SIGTERM, once something is logged: the run is saved, and the
+# directory alone resumes it, on another number of ranks.
+stop() # DIRECTORY [LINE]: of a run in the background, $!; LINE of its processes
 {
     for _ in $(seq 600); do
         grep -qs update "$1/log.jsonl" && break
         sleep 0.02
     done
-    processes_of "$1" | xargs -r kill
+    processes_of "$1" | sed -n "${2-}p" | xargs -r kill
 }
 if [ "$size" != short ]; then
     directory=$tmp/stopped
     run 3 1 "$directory" >/dev/null 2>&1 &
     started=$!
-    stop "$directory"
+    stop "$directory" 2
     wait $started
     expect "a run that was stopped: exit code" $? 5
     "$launcher" -n 2 "$multihead" train -q --threads 1 -o "$directory" || fail "resuming by -o: exit code $?"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Training on several ranks, one of which is out of memory at one allocation after the other: all
 // ranks return that error, whichever message they would have waited for, and the directory then
-// goes on to the bytes of one process. So does one that is moved while ranks train. Options that
-// differ are an error of all. Ranks are threads.
+// goes on to the bytes of one process. So does one that is moved while ranks train, or that
+// any of them stops. Options that differ are an error of all. Ranks are threads.
 #include "support.h"
 #include "task_support.h"
 #include "thread_ranks.h"
@@ -197,6 +197,57 @@ static void test_moved(void **state)
     move_runs(1, false);
 }
 
+// ---- stopped ------------------------------------------------------------------------------------
+
+typedef struct stopping {
+    const mh_train_options *options;
+    size_t rank, told; // of the rank that stops the run, its updates so far
+} stopping;
+
+static bool stop_after_two(void *user, const mh_train_event *event)
+{
+    stopping *s = user;
+    return event->kind != MH_TRAIN_UPDATED || ++s->told < 2;
+}
+
+static void train_stopped_rank(const mh_communicator *communicator, void *user)
+{
+    stopping *s = user;
+    mh_context *context = test_context(NULL, 1);
+    mh_train_options o = *s->options;
+    mh_train_result result = mh_train_result_default();
+    o.communicator = communicator;
+    if (communicator->rank == s->rank) {
+        o.event = stop_after_two;
+        o.user = s;
+    }
+    test_ok(context, mh_train(context, &o, &result));
+    assert_true(result.stopped && result.update >= 2 && result.update <= 3);
+    mh_context_free(context);
+}
+
+// By any rank: all end after its update or the next one, and one process goes on.
+static void test_stopped(void **state)
+{
+    (void)state;
+    char whole[128], directory[128];
+    mh_translator_config model;
+    mh_train_options o = task_options(&place, TASK_TRANSLATION, &model);
+    mh_train_result result = mh_train_result_default();
+    mh_context *context = test_context(NULL, 1);
+    o.after = (mh_duration){5, MH_UPDATES};
+    o.directory = task_path(&place, whole, "not-stopped");
+    test_ok(context, mh_train(context, &o, &result));
+    for (size_t rank = 0; rank < RANKS; rank++) {
+        stopping s = {.options = &o, .rank = rank};
+        o.directory = task_path(&place, directory, "stopped-%zu", rank);
+        thread_ranks_run(RANKS, train_stopped_rank, &s, NULL);
+        test_ok(context, mh_train(context, &o, &result));
+        assert_true(result.resumed && task_runs_equal(directory, whole));
+    }
+    mh_context_free(context);
+}
+
 // ---- other options on one rank ------------------------------------------------------------------
 
 typedef struct differing {
@@ -242,9 +293,9 @@ static void test_differing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_moved),       cmocka_unit_test(test_differing),
-        cmocka_unit_test(test_translation), cmocka_unit_test(test_pictures),
-        cmocka_unit_test(test_texts),
+        cmocka_unit_test(test_moved),     cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_differing), cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_pictures),  cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
