@@ -10,19 +10,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { HEADS = 2, GROUPS = 1, WIDTH = 64, MEMORY_MB = 16 };
 
 // From now on, malloc gives no more than this.
 static void limit_memory(size_t megabytes)
 {
-    unsigned long data = 0;
+    unsigned long data = 0; // in pages
     FILE *statm = fopen("/proc/self/statm", "r");
     if (!statm || fscanf(statm, "%*u %*u %*u %*u %*u %lu", &data) != 1)
-        data = 0; // in pages
+        data = 0;
     if (statm)
         fclose(statm);
-    const rlim_t bytes = (rlim_t)data * 4096 + ((rlim_t)megabytes << 20);
+    const rlim_t page = (rlim_t)sysconf(_SC_PAGESIZE);
+    const rlim_t bytes = data * page + ((rlim_t)megabytes << 20);
     setrlimit(RLIMIT_DATA, &(struct rlimit){bytes, bytes});
 }
 
