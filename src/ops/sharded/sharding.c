@@ -72,7 +72,9 @@ static bool resolve(const mh_sharding *given, size_t length, size_t ranks, size_
         return false;
     const size_t size = mh_struct_size(given);
     memcpy(&own, given, mh_smaller(size, sizeof own));
-    if (own.chunk % MH_SHARD_UNIT || length > SIZE_MAX / 4 || own.chunk > SIZE_MAX / 4)
+    if ((unsigned)own.order > MH_SHARD_CONTIGUOUS || own.chunk % MH_SHARD_UNIT ||
+        (own.chunk && own.order == MH_SHARD_CONTIGUOUS) || length > SIZE_MAX / 4 ||
+        own.chunk > SIZE_MAX / 4)
         return false;
     *shards = mh_shards_of(&own, length, ranks);
     return true;

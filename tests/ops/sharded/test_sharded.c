@@ -90,6 +90,13 @@ static void test_positions(void **state)
     assert_int_equal(mh_shard_length(&wrong, 10, 2, 2), 0);
     wrong.chunk = 100;
     assert_int_equal(mh_shard_length(&wrong, 10, 2, 0), 0);
+    wrong.chunk = MH_SHARD_UNIT;
+    assert_int_equal(mh_shard_length(&wrong, 10, 2, 0), 10);
+    wrong.order = MH_SHARD_CONTIGUOUS; // in which there are no chunks to choose
+    assert_int_equal(mh_shard_length(&wrong, 10, 2, 0), 0);
+    wrong.chunk = 0;
+    wrong.order = (mh_shard_order)2;
+    assert_int_equal(mh_shard_length(&wrong, 10, 2, 0), 0);
 }
 
 // ---- messages -----------------------------------------------------------------------------------
