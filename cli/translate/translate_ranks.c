@@ -19,11 +19,6 @@ typedef struct block {
     size_t *starts;  // (ranks + 1)
 } block;
 
-typedef struct report {
-    int32_t code;
-    char message[252];
-} report;
-
 static void must(const translate *t, mh_status status) { ranks_must(&t->ranks, status); }
 
 static void *must_have(const translate *t, void *memory)
@@ -65,27 +60,6 @@ static void take_own(const translate *t, block *b)
 }
 
 // ---- results ------------------------------------------------------------------------------------
-
-// The first rank's error; the leader reports it.
-static int agree(const translate *t, int code, block *b)
-{
-    const size_t R = t->ranks.ranks;
-    report *reports = must_have(t, calloc(R, sizeof *reports));
-    for (size_t r = 0; r <= R; r++)
-        b->starts[r] = r * sizeof *reports;
-    reports[t->ranks.rank].code = code;
-    snprintf(reports[t->ranks.rank].message, sizeof reports->message, "%s",
-             mh_error_message(t->context));
-    must(t, mh_communicator_gather(&t->ranks, reports, b->starts));
-    size_t first = 0;
-    while (first < R && !reports[first].code)
-        first++;
-    code = first < R ? reports[first].code : EXIT_DONE;
-    if (first < R && first > 0)
-        complain("rank %zu: %s", first, reports[first].message);
-    free(reports);
-    return code;
-}
 
 // Afterwards sizes and bytes are those of all results, rank by rank.
 static void gather_results(const translate *t, const uint64_t *sizes, const char *bytes, block *b)
@@ -156,7 +130,7 @@ static int translate_share_of_block(translate *t, const mh_text *texts, size_t c
     share_lines(t, texts, &b);
     take_own(t, &b);
     uint64_t *sizes = must_have(t, calloc(count / t->ranks.ranks + 1, sizeof *sizes));
-    const int code = agree(t, translate_to_memory(t, &b, sizes, &bytes), &b);
+    const int code = ranks_agree(&t->ranks, translate_to_memory(t, &b, sizes, &bytes));
     if (code == EXIT_DONE)
         gather_results(t, sizes, bytes, &b);
     if (code == EXIT_DONE && t->ranks.rank == 0)
