@@ -298,14 +298,30 @@ int parse_arguments(const struct argp *argp, int argc, char **argv, void *input)
     return EXIT_MEMORY;
 }
 
+// As many threads as the machine, or a container's quota, has CPUs; a share of them for one of
+// several ranks.
+static mh_status create_context(mh_context_options *wanted, mh_context **context, char *error,
+                                size_t size)
+{
+    mh_status status = mh_context_create(wanted, context, error, size);
+    if (status || wanted->threads)
+        return status;
+    const size_t threads = mh_context_threads(*context), share = ranks_threads(threads);
+    if (share == threads)
+        return MH_OK;
+    mh_context_free(*context);
+    wanted->threads = share;
+    return mh_context_create(wanted, context, error, size);
+}
+
 int open_context(const common_options *options, mh_context **context)
 {
     mh_context_options wanted = mh_context_options_default();
-    wanted.threads = options->threads ? options->threads : ranks_threads();
+    wanted.threads = options->threads;
     wanted.isa = options->isa;
     wanted.log = options->remarks ? pass_on_remark : pass_on_warning;
     char error[512] = "";
-    mh_status status = mh_context_create(&wanted, context, error, sizeof error);
+    mh_status status = create_context(&wanted, context, error, sizeof error);
     if (status == MH_OK)
         return EXIT_DONE;
     complain("%s%s", options->isa ? "--isa: " : "", *error ? error : mh_status_name(status));

@@ -4,7 +4,8 @@
 //
 //     Open MPI          OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_SIZE
 //     MPICH, Intel MPI  PMI_RANK, PMI_SIZE, MPI_LOCALNRANKS
-//     srun              the same PMI variables, or PMIX_RANK with SLURM_STEP_NUM_TASKS
+//     srun              the same PMI variables, or PMIX_RANK with SLURM_STEP_NUM_TASKS; and
+//                       SLURM_STEP_TASKS_PER_NODE, as in "4(x2),3"
 #include "ranks.h"
 #include "command.h"
 #include "installed.h"
@@ -30,7 +31,7 @@ static const struct {
 } launchers[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"},
     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"},
-    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"},
+    {"PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"},
 };
 
 static size_t number_in(const char *variable)
@@ -72,15 +73,17 @@ void ranks_speak(void)
         dup2(saved_stderr, STDERR_FILENO);
 }
 
-size_t ranks_threads(void)
+size_t ranks_threads(size_t threads)
 {
     const int launcher = find_launcher();
-    const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     cpu_set_t own;
-    if (launcher < 0 || sched_getaffinity(0, sizeof own, &own) || CPU_COUNT(&own) < cpus)
-        return 0;
-    const size_t local = number_in(launchers[launcher].local_ranks);
-    return local > 1 && (size_t)cpus > local ? (size_t)cpus / local : local > 1;
+    if (launcher < 0 || sched_getaffinity(0, sizeof own, &own) ||
+        CPU_COUNT(&own) < sysconf(_SC_NPROCESSORS_ONLN))
+        return threads;
+    size_t local = number_in(launchers[launcher].local_ranks);
+    if (local == 0)
+        local = number_in("SLURM_STEP_TASKS_PER_NODE");
+    return local <= 1 ? threads : threads > local ? threads / local : 1;
 }
 
 // ---- the library --------------------------------------------------------------------------------

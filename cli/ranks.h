@@ -12,9 +12,9 @@ void ranks_silence(void);
 // Undoes that, for an error that the other ranks do not have.
 void ranks_speak(void);
 
-// Threads of each process, if several share a machine and no CPUs are reserved for each; 0: let the
-// context choose.
-size_t ranks_threads(void);
+// Threads of each process, of `threads` that one alone would have: fewer if several share a machine
+// and no CPUs are reserved for each.
+size_t ranks_threads(size_t threads);
 
 // The communicator of all processes; of one alone if no launcher has started several. To be called
 // before a rank can fail: those that wait for it would be ended by the launcher. Returns an exit

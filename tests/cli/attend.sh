@@ -115,4 +115,12 @@ run make_npy --show o.npy
 multihead attend $qkv --explain | cut -c 1-14 | grep '[a-z]'
 multihead attend $qkv --explain --json | check_json
 multihead attend $qkv --explain --out explained.npy >/dev/null && run make_npy --show explained.npy
+
+# one of two ranks that share this machine has half the threads, unless it has CPUs of its own
+threads() { env "$@" multihead attend $qkv --explain | sed -n 's/.* of \([0-9]*\) threads,.*/\1/p'; }
+all=$(threads) half=$((all > 1 ? all / 2 : 1)) two="SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2(x1)"
+[ "$(nproc)" -eq "$(getconf _NPROCESSORS_ONLN)" ] || half=$all
+for rank in "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2" "PMIX_RANK=1 $two"; do
+    [ "$(threads $rank)" -eq $half ] && echo "shared: ${rank%%=*}"
+done
 ls -a | sort
