@@ -198,6 +198,10 @@ static mh_status read_rules(const mh_source *source, const json_t *root, const c
     MH_TRY(read_channels(source, root, "image_std", channels, true, rules->std));
     if (rules->crops && !rules->crop_height)
         return mh_source_fail(source, MH_ERROR_FORMAT, "\"crop_size\" is missing");
+    if (rules->crops && !mh_image_size_fits(rules->crop_width, rules->crop_height))
+        return mh_source_fail(source, MH_ERROR_FORMAT,
+                              "\"crop_size\": found %zu x %zu, expected at most %d pixels",
+                              rules->crop_width, rules->crop_height, MH_IMAGE_PIXELS_MAX);
     return MH_OK;
 }
 

@@ -77,6 +77,8 @@ echo '{"size": {"shortest_edge": 0}, "image_processor_type": "ViTImageProcessor"
 run multihead classify -m vit rgb.ppm
 echo '{"size": 16, "image_mean": [0.5, "x", 0.5]}' >vit/preprocessor_config.json
 run multihead classify -m vit rgb.ppm
+echo '{"do_center_crop": true, "crop_size": 65535}' >vit/preprocessor_config.json
+run multihead classify -m vit rgb.ppm
 sed -i 's/"patch_size": 4/"patch_size": 400/' deit/config.json
 run multihead classify -m deit rgb.ppm
 run multihead fill -m dinov2 "a [MASK]"
