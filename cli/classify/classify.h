@@ -19,11 +19,12 @@ typedef struct classify {
     double *probabilities; // (top): logarithms at first
 } classify;
 
-// Ranks the logits; prints the result of an argument.
+// Ranks the logits.
 mh_status rank_labels(const classify *c);
-void print_result(const classify *c, mh_text argument);
 
-// Each returns an exit code after reporting errors.
+// Each returns an exit code after reporting errors. The result of an argument, which a message
+// calls `name`, is an error if its logits are not finite.
+int print_result(const classify *c, mh_text argument, mh_text name);
 int labels_prepare(classify *c);    // the given labels and their embeddings
 int classify_pictures(classify *c); // all arguments
 

@@ -114,17 +114,18 @@ static mh_status run_pictures(const classify *c, const mh_image *images, size_t 
 }
 
 // Ranks and prints what was computed for these arguments.
-static mh_status print_pictures(const classify *c, const mh_text *paths, size_t count,
-                                const float *logits)
+static int print_pictures(const classify *c, const mh_text *paths, size_t count,
+                          const float *logits)
 {
+    int code = EXIT_DONE;
     for (size_t i = 0; i < count; i++) {
         memcpy(c->logits, logits + i * c->labels, c->labels * sizeof *logits);
         const mh_status status = rank_labels(c);
-        if (status)
-            return status;
-        print_result(c, paths[i]);
+        const int one = status ? complain_status(c->arguments.context, status, NULL)
+                               : print_result(c, paths[i], paths[i]);
+        code = code == EXIT_DONE ? one : code;
     }
-    return MH_OK;
+    return code;
 }
 
 // The pictures that could be read, together; one by one if that fails, as one may be to blame.
@@ -137,10 +138,10 @@ static int classify_images(const classify *c, const mh_text *paths, const mh_ima
     int code = EXIT_DONE;
     if (count == 0)
         return EXIT_DONE;
-    mh_status status = logits ? run_pictures(c, images, count, logits) : MH_ERROR_MEMORY;
+    const mh_status status = logits ? run_pictures(c, images, count, logits) : MH_ERROR_MEMORY;
     progress_clear();
     if (!status)
-        status = print_pictures(c, paths, count, logits);
+        code = print_pictures(c, paths, count, logits);
     else if (count > 1 && status == MH_ERROR_ARGUMENT)
         for (size_t i = 0; i < count; i++) {
             const int one = classify_images(c, paths + i, images + i, 1);

@@ -6,6 +6,7 @@
 #include "pretrained/pictures.h"
 #include "report.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { KEY_TOP = 0x100, KEY_PAIR, KEY_LABELS };
@@ -132,9 +133,17 @@ static void print_labels(const classify *c, mh_text text)
     }
 }
 
-void print_result(const classify *c, mh_text argument)
+int print_result(const classify *c, mh_text argument, mh_text name)
 {
+    for (size_t i = 0; i < c->labels; i++)
+        if (!isfinite(c->logits[i])) {
+            complain("%.*s: the logits are NaN or infinite, the model's weights or settings are "
+                     "damaged",
+                     (int)name.size, name.bytes);
+            return EXIT_INPUT;
+        }
     (c->arguments.json ? print_labels_json : print_labels)(c, argument);
+    return EXIT_DONE;
 }
 
 // ---- control flow -------------------------------------------------------------------------------
@@ -193,10 +202,11 @@ static int classify_text(classify *c, size_t number)
 {
     const text_arguments *a = &c->arguments;
     const mh_status status = (c->pair ? classify_pair : classify_one)(c, a->texts[number - 1]);
+    char name[40];
     if (status)
         return complain_text(a, status, number);
-    print_result(c, a->texts[number - 1]);
-    return EXIT_DONE;
+    const int size = snprintf(name, sizeof name, "text %zu", number);
+    return print_result(c, a->texts[number - 1], (mh_text){name, (size_t)size});
 }
 
 // Labels of its own, or those that are given.

@@ -130,6 +130,15 @@ static void print_filled(const fill *f, mh_text text, const filled *out)
 
 // ---- control flow -------------------------------------------------------------------------------
 
+// Whether every mask has a token; logits that are NaN or infinite give none, or no probability.
+static bool has_candidates(const filled *out)
+{
+    for (size_t m = 0; m < out->masks; m++)
+        if (out->ids[m * out->top] < 0 || !isfinite(out->logps[m * out->top]))
+            return false;
+    return true;
+}
+
 static int fill_encoded(const fill *f, size_t number, const mh_model_texts *encoded)
 {
     const text_arguments *a = &f->arguments;
@@ -142,14 +151,19 @@ static int fill_encoded(const fill *f, size_t number, const mh_model_texts *enco
         return EXIT_INPUT;
     }
     const mh_status status = mask_fill(a->context, a->model, &f->mask, input, f->top, &out);
-    if (!status)
+    const bool good = !status && has_candidates(&out);
+    if (good)
         (a->json ? print_filled_json : print_filled)(f, a->texts[number - 1], &out);
     filled_free(&out);
     if (status == MH_ERROR_MEMORY)
         complain("out of memory for the tokens of text %zu", number);
+    else if (!status && !good)
+        complain("text %zu: the logits are NaN or infinite, the model's weights are damaged",
+                 number);
     return status == MH_ERROR_MEMORY ? EXIT_MEMORY
            : status                  ? complain_status(a->context, status, NULL)
-                                     : EXIT_DONE;
+           : good                    ? EXIT_DONE
+                                     : EXIT_INPUT;
 }
 
 static int fill_text(fill *f, size_t number)

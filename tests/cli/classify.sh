@@ -35,6 +35,11 @@ multihead classify -m bert --top 1 --no-truncate "$long" --pair sat
 run multihead classify -m bert $scalar --json "The \"cat\"" | sed 's/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
 multihead classify -m bert --json "The cat" | check_json input labels
 
+# Damaged weights: the last one, of the classifier, is NaN
+damage() { printf '\000\000\300\177' | dd of=$1 bs=1 seek=$(($(wc -c <$1) - 4)) conv=notrunc 2>dd.log; }
+cp -r bert damaged && damage damaged/model.safetensors
+run multihead classify -m damaged "The cat"
+
 # No classifier, wrong configuration
 cp -r "$goldens/bert-mlm" headless
 word_pieces headless

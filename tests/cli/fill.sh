@@ -32,6 +32,12 @@ run multihead fill -m tiny $scalar --json --top 2 "The \"cat\" [MASK] ___" |
     sed 's/\(0[.][0-9]\{4\}\)[0-9]*/\1/g'
 multihead fill -m tiny $scalar --json "The [MASK]" | check_json text masks
 
+# Damaged weights: the last one, of the head, is NaN
+cp -r tiny damaged
+printf '\000\000\300\177' | dd of=damaged/model.safetensors bs=1 seek=$(($(wc -c <damaged/model.safetensors) - 4)) \
+    conv=notrunc 2>dd.log
+run multihead fill -m damaged --json "The [MASK]"
+
 # No mask, no head, no tokenizer, no model
 run multihead fill -m tiny "The cat sat."
 run multihead fill -m tiny "The cat __ sat."
