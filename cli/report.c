@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <multihead/text.h>
 #include <string.h>
 
 report report_begin(FILE *to, bool json, int label_width)
@@ -22,15 +23,20 @@ void report_end(report *r)
 
 void put_json_string(FILE *to, const char *text, size_t length)
 {
+    size_t valid = mh_utf8_valid(text, length);
     putc('"', to);
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
-        if (c == '"' || c == '\\')
+        if (i == valid) {
+            fputs("\\ufffd", to);
+            valid = i + 1 + mh_utf8_valid(text + i + 1, length - i - 1);
+        } else if (c == '"' || c == '\\') {
             fprintf(to, "\\%c", c);
-        else if (c < 0x20)
+        } else if (c < 0x20) {
             fprintf(to, "\\u%04x", c);
-        else
+        } else {
             putc(c, to);
+        }
     }
     putc('"', to);
 }

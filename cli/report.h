@@ -19,7 +19,8 @@ typedef struct report {
     bool first;
 } report;
 
-// Text as a JSON string, with its quotes; it must be UTF-8.
+// Text as a JSON string, with its quotes. Bytes that are not UTF-8, which the name of a file may
+// have, become U+FFFD.
 void put_json_string(FILE *to, const char *text, size_t length);
 
 report report_begin(FILE *to, bool json, int label_width);

@@ -23,6 +23,8 @@ run multihead transcribe -m speaks $scalar --format vtt talk.wav
 multihead transcribe -m speaks $scalar --format tsv talk.wav | tr '\t' '|'
 multihead transcribe -m speaks $scalar --format json talk.wav | sed 's/"compression_ratio": [0-9.]*, //g; s/\([0-9]\.[0-9][0-9]\)[0-9]*/\1/g'
 multihead transcribe -m speaks --json --word-times talk.wav | check_json input language duration segments
+name=$(printf 'caf\351.wav') && cp talk.wav "$name" # not UTF-8, as JSON has to be
+multihead transcribe -m speaks --json "$name" | check_json && multihead transcribe -m speaks --json "$name" | cut -c 1-30
 multihead transcribe -m speaks $scalar --word-times talk.wav | sed 's/^\[[^]]*\]/[...]/'
 multihead transcribe -m speaks $scalar --word-times --format srt talk.wav | sed 's/^00:.* --> .*/.../' | head -8
 mkdir marks && make_whisper marks marks
