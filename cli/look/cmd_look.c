@@ -199,6 +199,8 @@ static int check_sound(const look *l)
 {
     if (l->pair || l->link.first)
         complain("%s is for texts, and this model reads sound", l->pair ? "--pair" : "--link");
+    else if (l->patch)
+        complain("--patch is for pictures, and this model reads sound");
     else if (l->off.count)
         complain("--disable-head is not for models that read sound");
     else if (l->options.kind != MH_TRACE_ANY && l->options.kind != MH_TRACE_CROSS)
@@ -307,6 +309,10 @@ static int find_patch(const look *l, const mh_trace *trace, mh_view_options *sho
     const size_t T = trace->groups[MH_TRACE_ENCODER].weights.shape[2];
     if (!l->patch)
         return EXIT_DONE;
+    if (!p->rows) {
+        complain("--patch is for pictures, and this is a text");
+        return EXIT_USAGE;
+    }
     if (l->patch_row >= p->rows || l->patch_column >= p->columns) {
         complain("--patch: found %zu,%zu, but the picture has %zu rows and %zu columns of patches, "
                  "from 0",

@@ -155,6 +155,8 @@ static error_t parse_search_option(int key, char *argument, struct argp_state *s
         return 0;
     case KEY_PROMPT:
         t->options.prompt = (mh_text){argument, strlen(argument)};
+        if (mh_utf8_valid(argument, strlen(argument)) < strlen(argument))
+            argp_error(state, "--prompt: the text is not valid UTF-8");
         return 0;
     case KEY_BEAM:
         t->options.beam = (size_t)parse_integer(state, "--beam", argument, 1, 64);

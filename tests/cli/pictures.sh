@@ -62,6 +62,7 @@ run multihead look -m vit rgb.ppm --patch 4,0
 run multihead look -m vit rgb.ppm --patch 3
 run multihead look -m vit rgb.ppm --patch 3,2 --page p.html
 run multihead look -m clip $scalar --layer 1 --head 2 "a cat"
+run multihead look -m clip --patch 0,0 "a cat"
 multihead look -m deit $scalar rgb.ppm --page page.html --trace-out trace.safetensors && grep -c '' page.html >/dev/null && echo "a page"
 multihead view --trace trace.safetensors --layer 1 --head 0 --width 100 | tail -4
 run multihead look -m vit --link a,b rgb.ppm

@@ -89,6 +89,7 @@ run multihead look -m speaks --begin 11 talk.wav
 run multihead look -m speaks --begin -1 talk.wav
 run multihead look -m speaks --link a,b talk.wav
 run multihead look -m speaks --kind encoder talk.wav
+run multihead look -m speaks --patch 0,0 talk.wav
 run multihead look -m speaks --layer 2 talk.wav
 run multihead look -m speaks --target "" talk.wav
 run multihead look -m speaks missing.wav
@@ -115,6 +116,7 @@ run multihead transcribe -m speaks --language fr talk.wav talk.wav
 run multihead transcribe -m speaks --language klingon talk.wav
 run multihead transcribe -m speaks --task translate talk.wav
 run multihead transcribe -m speaks --beam 65 talk.wav
+multihead transcribe -m speaks --prompt "$(printf '\377')" talk.wav
 echo '{"alignment_heads": [[0, 1], [2, 0]]}' >speaks/generation_config.json
 run multihead transcribe -m speaks talk.wav
 echo '{"begin_suppress_tokens": [50256], "suppress_tokens": [258]}' >speaks/generation_config.json
