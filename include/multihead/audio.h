@@ -58,7 +58,7 @@ MH_API void mh_audio_free(mh_context *context, mh_audio *audio);
 // *resampled = the same sound at another rate, new: ceil(count * rate / audio->rate) samples of a
 // polyphase filter, a sinc with a Kaiser window. Frequencies up to 0.91 of what both rates can
 // represent are unchanged within 0.01 dB; what the new rate cannot represent is 100 dB down.
-// Errors: MH_ERROR_ARGUMENT, MH_ERROR_MEMORY.
+// Errors: MH_ERROR_ARGUMENT (rates; samples that are not finite), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_audio_resample(mh_context *context, const mh_audio *audio,
                                                  size_t rate, mh_audio *resampled);
 
@@ -73,7 +73,8 @@ static inline size_t mh_log_mel_frames(size_t samples) { return samples / MH_SPE
 //     log     max(log10(max(mel, 1e-10)), largest - 8) / 4 + 1
 //
 // frames = mh_log_mel_frames(count); mels 80 or 128 as the model has them. Errors:
-// MH_ERROR_ARGUMENT (shape; fewer than 201 samples, which cannot be reflected), MH_ERROR_MEMORY.
+// MH_ERROR_ARGUMENT (shape; fewer than 201 samples, which cannot be reflected; samples that are not
+// finite), MH_ERROR_MEMORY.
 MH_API MH_MUST_CHECK mh_status mh_log_mel(mh_context *context, const float *samples, size_t count,
                                           mh_tensor *features);
 

@@ -85,8 +85,8 @@ typedef struct mh_transcription mh_transcription;
 
 // Transcribes sound of any rate. options NULL: the defaults. Errors: MH_ERROR_UNSUPPORTED (the
 // model is not Whisper, has no tokenizer, or cannot translate), MH_ERROR_ARGUMENT (an option; an
-// unknown language), MH_ERROR_FORMAT (logits that are not finite: damaged weights),
-// MH_ERROR_MEMORY, MH_ERROR_CANCELLED.
+// unknown language; samples that are not finite), MH_ERROR_FORMAT (logits that are not finite:
+// damaged weights), MH_ERROR_MEMORY, MH_ERROR_CANCELLED.
 MH_API MH_MUST_CHECK mh_status mh_transcribe(mh_context *context, const mh_model *model,
                                              const mh_transcribe_options *options,
                                              const mh_audio *audio,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The memory of samples.
 #include "audio/audio_internal.h"
+#include "base/argument_check.h"
+#include <math.h>
 
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio)
 {
@@ -18,4 +20,14 @@ void mh_audio_free(mh_context *context, mh_audio *audio)
         return;
     mh_free(context, audio->samples, (audio->count ? audio->count : 1) * sizeof(float));
     *audio = (mh_audio){0};
+}
+
+mh_status mh_audio_check_finite(mh_context *context, const char *name, const float *samples,
+                                size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(samples[i]))
+            return mh_fail(context, MH_ERROR_ARGUMENT,
+                           "%s: sample %zu is NaN or infinite, expected a finite number", name, i);
+    return MH_OK;
 }

@@ -45,6 +45,10 @@ mh_status mh_audio_decode_by(const mh_source *source, const mh_media_sounds *dec
 // The error for a file that only libmultihead-media can read, or nothing. MH_ERROR_UNSUPPORTED.
 mh_status mh_audio_refuse(const mh_source *source);
 
+// MH_ERROR_ARGUMENT unless all samples are finite.
+mh_status mh_audio_check_finite(mh_context *context, const char *name, const float *samples,
+                                size_t count);
+
 // New samples for `count` and `rate`, not initialised.
 mh_status mh_audio_create(mh_context *context, size_t count, size_t rate, mh_audio *audio);
 

@@ -114,7 +114,8 @@ static void compress_range(float *features, size_t count)
     }
 }
 
-static mh_status check_log_mel(mh_context *context, size_t count, const mh_tensor *features)
+static mh_status check_log_mel(mh_context *context, const float *samples, size_t count,
+                               const mh_tensor *features)
 {
     char found[128];
     const size_t frames = mh_log_mel_frames(count);
@@ -127,7 +128,7 @@ static mh_status check_log_mel(mh_context *context, size_t count, const mh_tenso
         return mh_fail(context, MH_ERROR_ARGUMENT,
                        "features: found %s, expected f32 (mels, %zu), contiguous, of up to %d mels",
                        mh_tensor_describe(features, found, sizeof found), frames, MOST_MELS);
-    return MH_OK;
+    return mh_audio_check_finite(context, "samples", samples, count);
 }
 
 static void run_log_mel(mh_context *context, mel_job *job)
@@ -144,7 +145,7 @@ static void run_log_mel(mh_context *context, mel_job *job)
 mh_status mh_log_mel(mh_context *context, const float *samples, size_t count, mh_tensor *features)
 {
     MH_TRY(MH_NEED(context, {"samples", samples}, {"features", features}));
-    MH_TRY(check_log_mel(context, count, features));
+    MH_TRY(check_log_mel(context, samples, count, features));
     mel_job job = {.samples = samples,
                    .count = count,
                    .mels = features->shape[0],

@@ -130,7 +130,7 @@ static mh_status check_resample(mh_context *context, const mh_audio *audio, size
     if (audio->count > MH_AUDIO_SAMPLES_MAX || (audio->count && !audio->samples))
         return mh_fail(context, MH_ERROR_ARGUMENT, "audio: found %zu samples, expected at most %d",
                        audio->count, MH_AUDIO_SAMPLES_MAX);
-    return MH_OK;
+    return mh_audio_check_finite(context, "audio", audio->samples, audio->count);
 }
 
 static mh_status run_resampler(mh_context *context, resampler *r)

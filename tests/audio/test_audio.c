@@ -397,6 +397,25 @@ static void spectrogram_of_silence(void **state)
                  "features: found");
 }
 
+// They would be heard as silence.
+static void refuses_sound_that_is_not_finite(void **state)
+{
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    static float x[SAMPLES], features[MELS * FRAMES];
+    mh_tensor t = mh_tensor_2d(features, MH_F32, MELS, FRAMES);
+    const mh_audio audio = {SAMPLES, 8000, x};
+    mh_audio y;
+    (void)state;
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        x[SAMPLES - 1] = values[i];
+        test_refused(context, mh_log_mel(context, x, SAMPLES, &t), MH_ERROR_ARGUMENT,
+                     "samples: sample 3999 is NaN or infinite");
+        test_refused(context, mh_audio_resample(context, &audio, 16000, &y), MH_ERROR_ARGUMENT,
+                     "audio: sample 3999 is NaN or infinite");
+        assert_null(y.samples);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +433,7 @@ int main(void)
         cmocka_unit_test(refuses_odd_rates),
         cmocka_unit_test(spectrogram_is_by_definition),
         cmocka_unit_test(spectrogram_of_silence),
+        cmocka_unit_test(refuses_sound_that_is_not_finite),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }
