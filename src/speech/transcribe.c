@@ -13,6 +13,10 @@
 #include <string.h>
 #include <zlib.h>
 
+// Of the decoder, half for a window's text; the beginning, 4 tokens, and the end are beside it.
+// Whisper has 448.
+enum { FEWEST_POSITIONS = 16 };
+
 struct mh_transcription {
     mh_allocator allocator;
     mh_result_arena store;
@@ -452,6 +456,10 @@ static mh_status check_model(mh_speech *s)
                        "the model has %zu tokens and windows of %zu frames, expected Whisper's "
                        "51864, 51865 or 51866 and 3000",
                        s->vocabulary, m->description.sound.frames);
+    if (m->description.positions < FEWEST_POSITIONS)
+        return mh_fail(s->context, MH_ERROR_UNSUPPORTED,
+                       "the model's decoder has %zu positions, expected at least %d",
+                       m->description.positions, FEWEST_POSITIONS);
     return mh_alignment_heads_check(s->context, m);
 }
 

@@ -323,6 +323,30 @@ static void languages_are_detected(void **state)
     mh_model_free(model);
 }
 
+// The context is half of the positions less one: of a decoder with one position that would be all
+// of the prompt. With 16, the fewest, everything fits.
+static void few_positions(void **state)
+{
+    (void)state;
+    mh_model *model = open_fixture(WHISPER_FRENCH);
+    const size_t positions = model->description.positions;
+    const mh_audio audio = sound(2);
+    mh_transcribe_options options = mh_transcribe_options_default();
+    mh_transcription *t;
+    options.prompt = (mh_text){"Le chat dort. Le chat dort.", 27};
+    for (model->description.positions = 0; model->description.positions < 16;
+         model->description.positions++)
+        test_refused(context, mh_transcribe(context, model, &options, &audio, &t),
+                     MH_ERROR_UNSUPPORTED, "positions, expected at least 16");
+    options.timestamps = false;
+    options.word_times = true;
+    t = transcribe(model, &options, 2);
+    assert_int_equal(mh_transcription_segment(t, 0)->count, 16 - (1 + 7 + 3 + 1) + 1);
+    mh_transcription_free(t);
+    model->description.positions = positions;
+    mh_model_free(model);
+}
+
 static void expect_words(const mh_transcription *t, size_t count, const char *const *words)
 {
     const mh_speech_segment *g = mh_transcription_segment(t, 0);
@@ -474,6 +498,7 @@ int main(void)
         cmocka_unit_test(long_prompts_leave_half_the_positions),
         cmocka_unit_test(prompts_name_language_and_task),
         cmocka_unit_test(languages_are_detected),
+        cmocka_unit_test(few_positions),
         cmocka_unit_test(characters_are_words_without_spaces),
         cmocka_unit_test(traces_are_sums_over_time),
         cmocka_unit_test(traces_begin_anywhere),
