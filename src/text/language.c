@@ -21,14 +21,14 @@ static const language languages[] = {
      " the is are was were be been am i you he she it they we my your his her its our their this "
      "that these those what where when who why how not don't doesn't didn't isn't can't won't do "
      "does did have has had will would can could should must and but of to in for with from at by "
-     "there a an as on if so hello hi yes thank thanks please sorry good morning "},
+     "there a an as on if so no come hello hi yes thank thanks please sorry good morning "},
     {"fr", "French",
      " le la les un une des du de et est sont était étaient être suis je tu il elle nous vous ils "
      "elles on mon ma mes ton ta tes son sa ses notre votre leur ce cette ces que qui quoi où "
      "quand "
      "pourquoi comment ne pas plus avec dans pour sur par mais ou au aux y en ai as ont avez avons "
-     "sera es non si très toujours à a c j l d n s qu m t merci beaucoup bonjour bonsoir oui "
-     "salut "},
+     "sera es non si très toujours à a c j l d n s qu m t se lui chez merci beaucoup bonjour "
+     "bonsoir oui salut "},
     {"de", "German",
      " der die das den dem des ein eine einen einem einer und ist sind war waren sein bin ich du "
      "er "
@@ -43,7 +43,7 @@ static const language languages[] = {
     {"it", "Italian",
      " il lo la i gli le un uno una e è sono era essere io tu lui lei noi voi loro mio mia tuo tua "
      "suo sua non che chi cosa dove quando come perché con per su ma o del della dei delle al alla "
-     "nel nella di da in ha hanno ho hai molto più si "},
+     "nel nella di da in ha hanno ho hai molto più si ti stai "},
     {"pt", "Portuguese",
      " o a os as um uma uns umas e é são era ser sou eu tu ele ela nós eles meu minha seu sua não "
      "que quem onde quando como por para com sem sobre mas ou do da dos das ao no na em está estão "

@@ -364,6 +364,10 @@ static void test_language_other(void **state)
         {"Tom", "fr", "en", NULL},
         {"Mary loves Las Vegas.", "en", "fr", NULL}, // a name
         {"Tom visite Los Angeles.", "fr", "en", NULL},
+        {"Come back.", "en", "fr", NULL}, // an Italian word, too
+        {"Il rentra chez lui.", "fr", "en", NULL},
+        {"Tom se lava les mains.", "fr", "en", NULL},
+        {"There's no such thing as a free lunch.", "en", "fr", NULL},
         {"Le Chat Dort.", "en", "fr", "fr"},
         {"LE CHAT EST LA", "en", "fr", "fr"},
         {"The cat sleeps.", "xx", "en", NULL},
