@@ -27,17 +27,24 @@ enum {
 
 // ---- labels -------------------------------------------------------------------------------------
 
+static bool is_number(const char *label, long *value)
+{
+    char *end;
+    *value = strtol(label, &end, 10);
+    return *label && !*end;
+}
+
 static int compare_labels(const void *a, const void *b)
 {
     const char *const *left = a, *const *right = b;
-    char *ends[2];
-    const long l = strtol(*left, &ends[0], 10), r = strtol(*right, &ends[1], 10);
-    if (**left && **right && !*ends[0] && !*ends[1] && l != r)
-        return l < r ? -1 : 1;
-    return strcmp(*left, *right);
+    long l, r;
+    const bool number = is_number(*left, &l), second = is_number(*right, &r);
+    if (number != second)
+        return number ? -1 : 1;
+    return number && l != r ? (l < r ? -1 : 1) : strcmp(*left, *right);
 }
 
-// The labels of the data, numbers by value, others by their bytes, whatever their order there.
+// The labels of the data, numbers by value, then others by their bytes, whatever their order there.
 static mh_status collect_labels(mh_run *run, const mh_corpus *corpus)
 {
     size_t label;

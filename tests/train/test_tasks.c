@@ -801,6 +801,30 @@ static void test_classification_starts_from_a_model(void **state)
     check_resumed(&o, "labels-tuned", "labels-tuned-cut", 9);
 }
 
+// Numbers by value, then other labels by their bytes, whatever the order of the texts.
+static void test_labels_are_sorted(void **state)
+{
+    (void)state;
+    static const char *const data[] = {"10\ta b\n9\tc d\n1a\te f\n", "1a\te f\n9\tc d\n10\ta b\n"};
+    static const char *const names[] = {"labels-down", "labels-up"};
+    for (size_t i = 0; i < 2; i++) {
+        mh_translator_config model;
+        watched w = {0};
+        char path[128];
+        write_bytes("mixed.tsv", data[i], strlen(data[i]));
+        mh_train_options o = label_options(&model, path_of("mixed.tsv", path));
+        o.after.count = 1;
+        run_in(names[i], &o, 1, &w);
+        mh_context *context = test_context(NULL, 1);
+        mh_model *loaded = load_classifier(context, names[i]);
+        assert_string_equal(mh_model_label(loaded, 0), "9");
+        assert_string_equal(mh_model_label(loaded, 1), "10");
+        assert_string_equal(mh_model_label(loaded, 2), "1a");
+        mh_model_free(loaded);
+        mh_context_free(context);
+    }
+}
+
 // What a model to start from does not have is named.
 static void test_new_parameters_are_noted(void **state)
 {
@@ -1108,6 +1132,7 @@ int main(void)
         cmocka_unit_test(test_classifier_refuses_a_tokenizer),
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
+        cmocka_unit_test(test_labels_are_sorted),
         cmocka_unit_test(test_new_parameters_are_noted),
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
