@@ -110,15 +110,15 @@ static bool say_baseline(const train *t, const mh_train_result *r)
         return false;
     if (task == MH_TASK_LM && 100 * r->best_loss > LEARNT * r->baseline)
         note("done, but %s has hardly learnt anything: its loss is %.3f, and that of the tokens' "
-             "frequencies %.3f. Try a longer --after, another --lr, or more data",
+             "frequencies %.3f. In another directory, try a longer --after, another --lr, or more "
+             "data",
              directory, r->best_loss, r->baseline);
     else if ((task == MH_TASK_CLASSIFICATION || task == MH_TASK_IMAGES) &&
              r->best_accuracy <= r->baseline)
-        note(
-            "done, but %s is no better than one answer to everything: accuracy %.2f %%, and %.2f "
-            "%% of the validation data have the most frequent label. Try a longer --after, another "
-            "--lr, or more data",
-            directory, 100 * r->best_accuracy, 100 * r->baseline);
+        note("done, but %s is no better than one answer to everything: accuracy %.2f %%, and %.2f "
+             "%% of the validation data have the most frequent label. In another directory, try a "
+             "longer --after, another --lr, or more data",
+             directory, 100 * r->best_accuracy, 100 * r->baseline);
     else
         return false;
     return true;

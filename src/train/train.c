@@ -303,12 +303,26 @@ static mh_status follow(mh_run *run)
     }
 }
 
+// Of a run that is extended: after the end of its cosine the weights stay as they are.
+static void warn_of_rate(const mh_run *run)
+{
+    const mh_train_options *o = run->options;
+    if (o->schedule == MH_SCHEDULE_COSINE && o->min_learning_rate <= 0 && run->updates > run->decay)
+        mh_log(run->context, MH_LOG_WARNING,
+               "the learning rate is 0 from update %" PRIu64
+               " on, where the cosine of the run ends: nothing more is learnt; a new run with "
+               "--init can start from this model",
+               run->decay);
+}
+
 // Up to the first update, or to the end of a run that is complete.
 static mh_status prepare(mh_run *run, mh_train_result *result)
 {
     MH_TRY(mh_run_prepare(run));
     result->resumed = run->resumed;
     result->finished = over(run) && !run->progress.pending;
+    if (!result->finished)
+        warn_of_rate(run);
     MH_TRY(mh_run_plan_epoch(run));
     MH_TRY(check_progress(run));
     return result->finished || !run->resumed // a new run has opened its log

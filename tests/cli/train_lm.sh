@@ -43,6 +43,7 @@ sed -n 's/[0-9][0-9.e-]*/N/g; /to go/p' messages
 
 # What cannot work.
 multihead train $options --data a.txt --lr 1e-7 --after 2u -o useless 2>&1 | grep -v update | figures
+multihead train --after 4u -o useless 2>&1 | grep 'rate is'
 head -4 a.txt >short.txt
 multihead train $options --data short.txt --context 256 --after 2u -o short 2>&1 | grep -v update | figures
 printf 'id,text\n1,"The cat, and a dog."\n2,"They ran."\n' >table.csv

@@ -825,6 +825,27 @@ static void test_labels_are_sorted(void **state)
     }
 }
 
+// A run that is extended beyond its cosine, where the rate is 0, says so.
+static void test_rate_of_zero_is_noted(void **state)
+{
+    (void)state;
+    char warning[200] = "", path[128];
+    mh_context *context = warned_context(warning);
+    mh_translator_config model;
+    mh_train_options o = text_options(&model, MH_LM_GPT2);
+    mh_train_result result = mh_train_result_default();
+    o.directory = path_of("extended", path);
+    o.schedule = MH_SCHEDULE_COSINE;
+    o.after = (mh_duration){3, MH_UPDATES};
+    test_ok(context, mh_train(context, &o, &result));
+    test_ok(context, mh_train(context, &o, &result));
+    assert_string_equal(warning, "");
+    o.after.count = 4;
+    test_ok(context, mh_train(context, &o, &result));
+    assert_non_null(strstr(warning, "the learning rate is 0 from update 3 on"));
+    mh_context_free(context);
+}
+
 // What a model to start from does not have is named.
 static void test_new_parameters_are_noted(void **state)
 {
@@ -1133,6 +1154,7 @@ int main(void)
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
         cmocka_unit_test(test_labels_are_sorted),
+        cmocka_unit_test(test_rate_of_zero_is_noted),
         cmocka_unit_test(test_new_parameters_are_noted),
         cmocka_unit_test(test_damaged_labels),
         cmocka_unit_test(test_damaged_idx),
