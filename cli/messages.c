@@ -190,11 +190,12 @@ static void die(const char *text, int code)
 
 static void die_interrupted(void) { die(": interrupted\n", EXIT_INTERRUPTED); }
 
-// A closed terminal sends SIGHUP more than once, from the kernel and from the shell: that is not a
-// second request.
+// A closed terminal sends SIGHUP more than once, from the kernel and from the shell, and every
+// message to a closed pipe raises SIGPIPE: that is not a second request.
 static void on_signal(int number)
 {
-    if (!saving || (interrupted && number != SIGHUP))
+    const bool again = interrupted && number != SIGHUP && number != SIGPIPE;
+    if (!saving || again)
         die_interrupted();
     interrupted = number;
 }
@@ -232,6 +233,8 @@ void catch_signals(void)
     catch_signal(SIGHUP);
     catch_bus_errors();
 }
+
+void catch_closed_pipes(void) { catch_signal(SIGPIPE); }
 
 void begin_saving(void) { saving = 1; }
 

@@ -53,6 +53,10 @@ int close_stdout(void);
 // SIGTERM ends it at once. end_saving() does not return if a signal came meanwhile. SIGBUS, which
 // is raised when a mapped file was truncated, ends it with exit code 3.
 void catch_signals(void);
+
+// From now on so does a message that nobody reads any more, as in `2>&1 | tee log` after Ctrl-C.
+void catch_closed_pipes(void);
+
 void begin_saving(void);
 void end_saving(void);
 

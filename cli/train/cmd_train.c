@@ -436,6 +436,8 @@ static int run_train(int argc, char **argv)
         code = ranks_compare_levels(&t.ranks, t.context);
     if (code == EXIT_DONE)
         code = share_init(&t);
+    if (t.ranks.ranks == 1) // MPI has pipes of its own
+        catch_closed_pipes();
     if (code == EXIT_DONE)
         code = run_training(&t);
     ranks_close(&t.ranks);

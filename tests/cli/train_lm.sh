@@ -41,6 +41,14 @@ wait $!
 echo "exit $?"
 sed -n 's/[0-9][0-9.e-]*/N/g; /to go/p' messages
 
+# So does a message to a closed pipe.
+{
+    env --default-signal=PIPE multihead train $options --data a.txt --after 1Mu --valid-freq 20u -o piped-messages 2>&1
+    echo "exit $?" >code
+} | head -1 >/dev/null
+cat code
+ls piped-messages/checkpoint.safetensors
+
 # What cannot work.
 multihead train $options --data a.txt --lr 1e-7 --after 2u -o useless 2>&1 | grep -v update | figures
 multihead train --after 4u -o useless 2>&1 | grep 'rate is'
