@@ -111,6 +111,9 @@ static inline mh_status mh_json_load(const mh_source *source, const char *what, 
                                      size_t size, const mh_json_scan *s, json_t **root)
 {
     json_error_t error = {0};
+    *root = NULL;
+    if (size == 0) // of which jansson says "wrong arguments"
+        return mh_source_fail(source, MH_ERROR_FORMAT, "%sis empty, expected JSON", what);
     *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     if (*root == NULL && s->real_if_large && json_error_code(&error) == json_error_numeric_overflow)
         *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);

@@ -338,6 +338,6 @@ mh_status mh_tokenizer_load_own(mh_context *context, const char *path, mh_tokeni
     mh_tokenizer_free(*tokenizer);
     *tokenizer = NULL;
     return mh_source_fail(&source, MH_ERROR_FORMAT,
-                          "a tokenizer with other components than those that we train, which a "
-                          "translator needs");
+                          "a tokenizer with other components than those that 'multihead train' "
+                          "learns, which translators and new language models need");
 }

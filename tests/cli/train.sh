@@ -176,3 +176,5 @@ run multihead train -q $options --after 60u --seed 2 -o whole
 run multihead train -q $options --after 60u -o pairs.tsv
 run multihead train -q $options --after 60u -o no/such/folder
 run multihead train -q --data pairs.tsv --tokenizer pairs.tsv --after 60u -o tokens
+printf '{"model": {"type": "WordLevel", "unk_token": "a", "vocab": {"a": 0}}}' >words.json
+run multihead train -q --task lm --data pairs.tsv --tokenizer words.json -o tokens

@@ -316,7 +316,7 @@ static void test_refusals(void **state)
     } bad[] = {
         {"", "log: has no complete line"},
         {"{\"update\": 5, \"epoch\": 1, \"loss\": 2}", "has no complete line"},
-        {"\n", "line 1: is not valid JSON"},
+        {"\n", "line 1: is empty, expected JSON"},
         {GOOD "{\"update\": 6, \"epo\n" GOOD, "line 2: is not valid JSON"},
         {GOOD GOOD "[1]\n", "line 3: not a JSON object"},
         {GOOD "{\"epoch\": 1, \"loss\": 2}\n", "line 2: update: missing"},
