@@ -125,6 +125,13 @@ static void note_csv(const splitting *s, mh_text text)
                "%.700s: looks like CSV: its commas and quotes are learnt as text", s->path);
 }
 
+// The text of a file, without a byte order mark.
+static mh_text text_of(const char *bytes, size_t size)
+{
+    const size_t mark = size >= 3 && memcmp(bytes, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0;
+    return (mh_text){bytes + mark, size - mark};
+}
+
 // All files are read before documents are found: the text moves while it grows.
 static mh_status read_files(splitting *s, size_t *ends)
 {
@@ -135,7 +142,7 @@ static mh_status read_files(splitting *s, size_t *ends)
         ends[i] = d->text.size;
     }
     for (size_t i = 0, begin = 0; i < count; begin = ends[i++]) {
-        const mh_text text = {(const char *)d->text.data + begin, ends[i] - begin};
+        const mh_text text = text_of((const char *)d->text.data + begin, ends[i] - begin);
         s->path = file_path(s->files, i);
         note_csv(s, text);
         MH_TRY(split_documents(s, text));

@@ -517,7 +517,7 @@ static void check_hold_out(mh_context *context, mh_documents *d, double part, si
 static void test_documents(void **state)
 {
     (void)state;
-    static const char bad[] = "\n\n one\ntwo\r\n \t\r\n\nthree\nf\303(our\n\nfive";
+    static const char bad[] = "\xEF\xBB\xBF\n\n one\ntwo\r\n \t\r\n\nthree\nf\303(our\n\nfive";
     char paths[2][128];
     char *line = malloc(100000);
     mh_context *context = test_context(NULL, 1);
