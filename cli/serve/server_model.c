@@ -17,7 +17,7 @@ static const struct {
      {"Le chat noir dort sur le vieux tapis.", "Où est la gare la plus proche ?",
       "Elle a perdu les clés de sa voiture.", "Il fait beau, mais il a plu ce matin."}},
     {"en",
-     {"The black cat sleeps on the old carpet.", "Where is the nearest station?",
+     {"The black cat sleeps on the chair.", "Where is the nearest station?",
       "She has lost the keys of her car.", "The bank approved the loan yesterday."}},
     {"de",
      {"Die schwarze Katze schläft auf dem alten Teppich.", "Wo ist der nächste Bahnhof?",

@@ -30,6 +30,10 @@ run multihead translate -m "$reverse" "Thank you very much." "Tom speaks French.
 multihead translate -m "$reverse" "I am tired." | grep -c fatigu
 multihead translate -m "$reverse" "Le chat dort." 2>&1 >/dev/null
 translate "The cat sleeps." 2>&1 >/dev/null
+# the examples of `serve`, with the first of which its page begins
+multihead translate -m "$reverse" "The black cat sleeps on the chair." "Where is the nearest station?" \
+    "She has lost the keys of her car." "The bank approved the loan yesterday."
+translate "Le chat noir dort sur le vieux tapis."
 # the language model: what holds for any weights of it
 lm=$(dirname "$model")/en-lm
 multihead info -m "$lm" | sed -n '1,3p'
