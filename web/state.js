@@ -61,7 +61,7 @@ function readHash(hash) {
     else if (key in NUMBERS && /^-?\d{1,9}$/.test(value)) wanted[key] = Number(value);
     else if (key === 'words') wanted.words = value !== '0';
     else if (key === 'shade' && Object.hasOwn(SHADES, value)) wanted.shade = value;
-    else if (key === 'off') wanted.off = OFF_LIST.test(value) ? value : '';
+    else if (key === 'off') wanted.off = OFF_LIST.test(value) ? [...new Set(value.split(','))].join(',') : '';
     else if (key === 'view')
       wanted.view = Object.hasOwn(VIEW_ALIASES, value) ? VIEW_ALIASES[value] : value;
     else if (TEXTS.includes(key)) wanted[key] = value;
@@ -69,9 +69,10 @@ function readHash(hash) {
   return wanted;
 }
 
-// Applies wanted values, clamped to the trace.
+// Applies wanted values, clamped to the trace. A page with its own trace has no server to ask: texts
+// and disabled heads of an address are not for it.
 function applyState(trace, wanted, views) {
-  Object.assign(state, wanted);
+  Object.assign(state, wanted, trace.served ? {} : {text: '', off: '', text2: ''});
   if (!trace.groups.has(state.kind)) state.kind = trace.main;
   if (!views.some(v => v.id === state.view)) state.view = views[0].id;
   const group = trace.groups.get(state.kind),

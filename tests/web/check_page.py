@@ -175,6 +175,12 @@ def check_permalink(browser):
     w.ready("lines")
     assert w.page.url.endswith("#view=lines&kind=cross&layer=2&head=0"), w.page.url # and nothing else
     w.close()
+    # a link to a server's page, on a page that was saved: nothing is asked for, no head is off
+    w = Watched(browser, url("sentence", "#view=compare&kind=cross&layer=2&head=1&text=a&text2=b&off=cross.2.1,cross.2.1"))
+    w.ready("compare")
+    assert w.page.locator("#off").is_hidden() and "disabled" not in w.page.inner_text("#view")
+    w.page.wait_for_function("() => !/text|off=/.test(location.hash)", timeout=5000)
+    w.close()
     w = Watched(browser, url("start"))
     w.ready("heatmap")
     assert w.page.input_value("#kind") == "decoder.self" and w.page.input_value("#layer") == "2" and w.page.input_value("#head") == "1"
