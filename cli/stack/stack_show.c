@@ -89,6 +89,15 @@ void stack_save_row(stack *s, const char *key, const char *label, int head, cons
         r->values[i] = row[(ptrdiff_t)i * stride];
 }
 
+// After the last row of the last head that is shown, how many are not.
+static void show_more_heads(const stack *s, size_t i)
+{
+    const size_t H = s->config.nhead;
+    const bool last = i + 1 == s->row_count || s->rows[i + 1].head != s->rows[i].head;
+    if (s->rows[i].head == MOST_HEADS - 1 && last && H > MOST_HEADS)
+        printf("  and %zu %s more\n", H - MOST_HEADS, plural(H - MOST_HEADS, "head", "heads"));
+}
+
 void stack_show_values(const stack *s)
 {
     if (s->B == 0 || s->T == 0)
@@ -105,7 +114,7 @@ void stack_show_values(const stack *s)
             snprintf(head, sizeof head, "head %d ", r->head);
         snprintf(label, sizeof label, "%s%s", head, r->label);
         if (!s->json)
-            printf("  %-20s", label);
+            printf("  %-18s", label);
         else if (r->head < 0)
             printf("%s{\"name\": \"%s\", \"values\": ", i ? ", " : "", r->key);
         else
@@ -113,6 +122,8 @@ void stack_show_values(const stack *s)
                    r->head);
         steps_row(s->json, r->values, 1, r->count);
         printf(s->json ? "}" : "\n");
+        if (!s->json)
+            show_more_heads(s, i);
     }
     if (s->json)
         printf("]}");

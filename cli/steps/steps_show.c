@@ -79,7 +79,7 @@ void steps_line(step_table *t, const char *step, const char *name, const mh_tens
     steps_shape_text(tensor, t->json, shape, sizeof shape);
     if (t->json) {
         printf("%s{\"step\": \"%s\", \"tensor\": \"%s\", \"shape\": %s, \"formula\": \"%s\", ",
-               first ? "" : ", ", step, name, shape, formula);
+               first ? "" : ", ", step + strspn(step, " "), name, shape, formula);
         if (!t->no_times && seconds >= 0)
             printf("\"seconds\": %.9f, ", seconds);
         printf("\"view\": %s}", seconds < 0 ? "true" : "false");

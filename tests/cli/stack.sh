@@ -13,6 +13,9 @@ multihead encoder $small --causal $trace --values --token 4 | grep -E 'Values|sc
 run multihead decoder $small --random 1x3 $trace --values --token 3
 run multihead decoder $small --random 1x3 $trace --token 1
 COLUMNS=80 multihead encoder $small --trace --values | awk 'length > 80 { print "too wide: " $0 } END { print NR <= 40 ? "fits" : NR }'
+# with the feed-forward network of a real layer, and more heads than are shown
+COLUMNS=80 multihead encoder --d-model 512 --nhead 32 --random 1x3 $trace --values |
+    awk 'length > 80 { print "too wide: " $0 } /heads more|\(2048\)$/'
 # stacks, pre-norm, GPT's causal rule, one layer of several in full
 run multihead encoder --d-model 512 --nhead 8 --layers 2 --ffn 1024 --random 32x10 $trace
 run multihead encoder $small --layers 3 --norm-first --final-norm --causal --activation gelu --random 2x4 $trace --layer 1
@@ -23,6 +26,7 @@ run multihead encoder --d-model 512 --nhead 8 --random 32x10
 run multihead decoder --d-model 512 --nhead 8 --layers 6 --ffn 8 --random 32x10 --batch-first
 multihead encoder $small --trace --values --json | check_json
 multihead decoder $small --layers 2 --trace --values --json | check_json
+multihead decoder $small --trace --json | grep -o '"step": "[^"]*mask"' # no indentation
 multihead encoder $small --trace >with_times.txt && grep -c -E ' (us|ms|s)  ' with_times.txt
 
 # A layer in numbers that can be checked by hand: attention and feed-forward give 0, so that only
