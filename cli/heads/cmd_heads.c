@@ -82,6 +82,7 @@ static void check_combinations(struct argp_state *state, const heads *c)
     const char *const far = c->far_given ? "--far" : NULL, *width = c->width ? "--width" : NULL;
     const char *const page = c->files[FILE_PAGE].path ? "--page" : NULL;
     const char *const svg = c->files[FILE_SVG].path ? "--svg" : NULL;
+    const char *const dtype = a->loading.precision != MH_PRECISION_F32 ? "--dtype" : NULL;
     const exclusion exclusions[] = {{link, compare},
                                     {link, ablate},
                                     {link, far},
@@ -91,6 +92,7 @@ static void check_combinations(struct argp_state *state, const heads *c)
                                     {compare, a->model_name ? "-m" : NULL},
                                     {compare, a->count ? "texts" : NULL},
                                     {compare, a->input_path ? "--input" : NULL},
+                                    {compare, dtype},
                                     {compare, ablate},
                                     {compare, far},
                                     {compare, width},

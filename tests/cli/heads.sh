@@ -88,6 +88,7 @@ check_json steps seed chance runs <seed.json
 run multihead heads
 run multihead heads --compare 3
 run multihead heads --compare 1,2 -m causal
+run multihead heads --compare 1,2 --dtype bf16
 run multihead heads --compare 1,2 --far 3
 run multihead heads --compare 1,2 --width 60
 run multihead heads -m causal --steps 5 "The"
