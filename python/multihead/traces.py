@@ -335,9 +335,9 @@ class _Words:
 
     def _is_whole(self, begin: int, end: int) -> bool:
         def separate(token: str) -> bool:
-            return not (token[0].isalnum() or token[0] >= "\x80")
+            return not (token[:1].isalnum() or token[:1] >= "\x80")
 
-        return ((self.starts[begin] or separate(self.tokens[begin - 1]))
+        return ((begin == 0 or self.starts[begin] or separate(self.tokens[begin - 1]))
                 and (end == len(self.tokens) or self.starts[end] or separate(self.tokens[end])))
 
     def _places(self, text: str, begin: int) -> list[tuple[int, int]]:

@@ -152,6 +152,15 @@ def test_links_are_the_commands(downloaded, command):
     assert np.allclose(off.weights[0], model.look(text).weights[0], atol=1e-6)
 
 
+@pytest.mark.parametrize("tokens, words", [
+    (["cat", "\u0120cat", "\u0120ran"], ("cat", "cat")),  # the first token has no mark
+    (["\u2581", "42", "\u2581ran"], ("42", "ran")),  # a mark is a token of its own
+])
+def test_links_of_marked_tokens(tokens, words):
+    link = mh.view(np.eye(3, k=1), tokens, kind="encoder").links(*words)[0]
+    assert (link.forward, link.backward) == (1, 0)
+
+
 def test_generations(downloaded):
     model = downloaded("SmolLM2-135M-Instruct-GGUF")
     made = model.generate("Gravity is", max_new_tokens=4)
