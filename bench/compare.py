@@ -26,7 +26,7 @@ import compare_modules
 import compare_operations
 import multihead_ctypes as mh
 from compare_operations import DTYPES, OURS, Case, Unsupported, onnxruntime
-from compare_run import cpu_model, say, tame_onednn, thread_counts, write_whole
+from compare_run import cpu_model, positive_numbers, say, tame_onednn, write_whole
 from compare_timing import FULL, QUICK, interleave, time_calls
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -193,7 +193,7 @@ def parse_arguments():
     """The command line."""
     cpus = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(prog="compare", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
     parser.add_argument("--quick", action="store_true",
                         help="less precise, and without the longest cases: some minutes")

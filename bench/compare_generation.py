@@ -20,7 +20,7 @@ import numpy as np
 import compare_chart
 import generation_peers
 import multihead_ctypes as mh
-from compare_run import cpu_model, say, tame_onednn, thread_counts, write_whole
+from compare_run import cpu_model, positive_numbers, say, tame_onednn, write_whole
 from compare_timing import Effort, interleave, time_calls
 from generation_models import MODELS, Files
 from multihead_model_ctypes import Model
@@ -200,7 +200,7 @@ def parse_arguments():
                         metavar="NAME,...", help=f"default: {','.join(PRECISIONS)}")
     parser.add_argument("--cases", type=choice(CASES), default=list(CASES), metavar="NAME,...",
                         help=f"default: {','.join(CASES)}")
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N",
                         help="how often all take turns, at most (default: 5)")

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import nn
 from torch.nn import functional
 
-from compare_run import cpu_model, say, tame_onednn, thread_counts
+from compare_run import cpu_model, say, tame_onednn
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_APART = 0.02
@@ -175,7 +175,7 @@ def parse_arguments():
     parser.add_argument("--updates", type=int, default=1000, metavar="N", help="of each (default: 1000)")
     parser.add_argument("--batch", type=int, default=32, metavar="N",
                         help="sequences of 128 bytes in an update (default: 32)")
-    parser.add_argument("--threads", type=thread_counts, default=[len(os.sched_getaffinity(0))], metavar="N",
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), metavar="N",
                         help="threads (default: all CPUs)")
     parser.add_argument("--dtype", default="auto", help="of our products: auto (default), f32 or bf16")
     parser.add_argument("--quick", action="store_true", help="150 updates")
@@ -191,7 +191,7 @@ def parse_arguments():
 def main():
     """Returns 1 if the losses are apart."""
     arguments = parse_arguments()
-    threads, note = arguments.threads[0], tame_onednn()
+    threads, note = arguments.threads, tame_onednn()
     torch.set_num_threads(threads)
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)

@@ -21,7 +21,7 @@ import compare_rates
 import embedding_peers
 import multihead_ctypes as mh
 from compare_rates import OURS
-from compare_run import cpu_model, say, thread_counts
+from compare_run import cpu_model, positive_numbers, say
 from compare_timing import FULL, QUICK, interleave, time_calls
 from multihead_model_ctypes import Model
 
@@ -77,11 +77,11 @@ def parse_arguments():
     parser = argparse.ArgumentParser(prog="compare-models", description=__doc__.split("\n", 1)[0])
     parser.add_argument("-m", "--model", type=Path, required=True, metavar="DIR",
                         help="all-MiniLM-L6-v2; `make compare-models` downloads it")
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
-    parser.add_argument("--tokens", type=thread_counts, default=LENGTHS, metavar="N,...",
+    parser.add_argument("--tokens", type=positive_numbers, default=LENGTHS, metavar="N,...",
                         help="lengths of sentences (default: 16,64,256)")
-    parser.add_argument("--batches", type=thread_counts, default=BATCHES, metavar="N,...",
+    parser.add_argument("--batches", type=positive_numbers, default=BATCHES, metavar="N,...",
                         help="sentences at once (default: 1,32)")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",

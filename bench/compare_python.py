@@ -29,7 +29,7 @@ from torch.nn import functional as F
 
 import multihead as mh
 import multihead.torch as mht
-from compare_run import Turns, cpu_model, say, thread_counts, write_whole
+from compare_run import Turns, cpu_model, positive_numbers, say, write_whole
 from compare_timing import FULL, QUICK, interleave, time_calls
 
 OURS = "multihead"
@@ -288,7 +288,7 @@ def parse():
     parser.add_argument("--part", default="calls,attention,modules,models",
                         help="some of calls, attention, modules, models")
     parser.add_argument("--case", help="only cases whose names contain one of these words")
-    parser.add_argument("--threads", type=thread_counts, default=[mh.get_num_threads()],
+    parser.add_argument("--threads", type=positive_numbers, default=[mh.get_num_threads()],
                         help="numbers of threads, such as 1,2 (all)")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, layers and tokens")
     arguments = parser.parse_args()

@@ -24,7 +24,7 @@ def write_whole(path, text):
     os.replace(part, path)
 
 
-def thread_counts(text):
+def positive_numbers(text):
     """An argument type: 1,2"""
     counts = [int(n) for n in text.split(",")]
     if min(counts) < 1:

@@ -23,7 +23,7 @@ import multihead_ctypes as mh
 import speech_peers
 import whisper_cpp_peer
 from compare_rates import OURS
-from compare_run import cpu_model, say, thread_counts
+from compare_run import cpu_model, positive_numbers, say
 from compare_timing import FULL, QUICK, interleave, time_calls
 from multihead_model_ctypes import Model
 
@@ -90,7 +90,7 @@ def parse_arguments():
                         default=Path(os.environ.get("MH_TEST_DATA", ".")) / "whisper/gpt2.tiktoken",
                         help="the vocabulary, of the package openai-whisper (default: "
                         "$MH_TEST_DATA/whisper/gpt2.tiktoken)")
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",

@@ -21,7 +21,7 @@ import torch
 
 import compare_speeds
 import torch_translator
-from compare_run import Turns, cpu_model, say, tame_onednn, thread_counts
+from compare_run import Turns, cpu_model, positive_numbers, say, tame_onednn
 
 ROOT = Path(__file__).resolve().parent.parent
 PAIRS = [("multihead default", "torch f32"), ("multihead default", "torch bf16"),
@@ -145,7 +145,7 @@ def parse_arguments():
                                      description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", type=Path, metavar="FILE",
                         help="source TAB target a line (default: made-up sentences)")
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
     parser.add_argument("--batch-tokens", type=int, default=4096, metavar="N",
                         help="source and target tokens of an update (default: 4096)")

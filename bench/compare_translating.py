@@ -19,7 +19,7 @@ import ctranslate2
 
 import compare_speeds
 import translation_models
-from compare_run import Turns, cpu_model, say, thread_counts
+from compare_run import Turns, cpu_model, positive_numbers, say
 
 ROOT = Path(__file__).resolve().parent.parent
 BEAMS = {"greedy": 1, "beam 5": 5}
@@ -160,9 +160,9 @@ def parse_arguments():
                         help="a sentence a line; what follows a tab is not read")
     parser.add_argument("--sentences", type=int, default=1000, metavar="N",
                         help="how many of them (default: 1000)")
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
-    parser.add_argument("--batches", type=thread_counts, default=[16, 32, 64, 128],
+    parser.add_argument("--batches", type=positive_numbers, default=[16, 32, 64, 128],
                         metavar="N,...", help="batch sizes to try (default: 16,32,64,128)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N",
                         help="how often all take turns (default: 5)")

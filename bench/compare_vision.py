@@ -21,7 +21,7 @@ import compare_rates
 import multihead_ctypes as mh
 import vision_peers
 from compare_rates import OURS
-from compare_run import cpu_model, say, thread_counts
+from compare_run import cpu_model, positive_numbers, say
 from compare_timing import FULL, QUICK, interleave, time_calls
 from multihead_model_ctypes import Model
 
@@ -69,9 +69,9 @@ def parse_arguments():
     """The command line."""
     cpus = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(prog="compare-vision", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--threads", type=thread_counts, default=sorted({1, cpus}),
+    parser.add_argument("--threads", type=positive_numbers, default=sorted({1, cpus}),
                         metavar="N,...", help="numbers of threads (default: 1 and all CPUs)")
-    parser.add_argument("--batches", type=thread_counts, default=BATCHES, metavar="N,...",
+    parser.add_argument("--batches", type=positive_numbers, default=BATCHES, metavar="N,...",
                         help="pictures at once (default: 1,16)")
     parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
     parser.add_argument("--build", type=Path, default=ROOT / "build", metavar="DIR",
