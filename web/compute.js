@@ -19,8 +19,8 @@ function maySee(group, taps, query, key) {
   return group.kind !== 'decoder.self' || key <= query;
 }
 
-// For each key: {j, product: q.k, score: product times scale, live, power: exp(score - top),
-// weight, recorded}; and their sum and the output.
+// For each key: {j, product: q.k, score: product times scale, visible, power:
+// exp(score - top), weight, recorded}; and their sum and the output.
 function attendQuery(group, taps, head, query) {
   const [heads, , width] = taps.q.shape, [keyHeads, count] = taps.k.shape;
   const keyHead = Math.floor(head / (heads / keyHeads)); // grouped-query heads share keys
@@ -28,12 +28,12 @@ function attendQuery(group, taps, head, query) {
   const rows = Array.from({length: count}, (_, j) => {
     const product = dot(taps.q.data, qStart, taps.k.data, (keyHead * count + j) * width, width);
     const recorded = taps.weights[head].data[query * count + j];
-    const live = maySee(group, taps, query, j);
-    return {j, product, score: product * group.scale, live, recorded};
+    const visible = maySee(group, taps, query, j);
+    return {j, product, score: product * group.scale, visible, recorded};
   });
-  const top = rows.reduce((most, r) => (r.live ? Math.max(most, r.score) : most), -Infinity);
+  const top = rows.reduce((most, r) => (r.visible ? Math.max(most, r.score) : most), -Infinity);
   let sum = 0;
-  for (const r of rows) sum += r.power = r.live ? Math.exp(r.score - top) : 0;
+  for (const r of rows) sum += r.power = r.visible ? Math.exp(r.score - top) : 0;
   const values = rows.map(r => tapRow(taps.v, keyHead, r.j)), out = values[0].map(() => 0);
   for (const r of rows) {
     r.weight = sum > 0 ? r.power / sum : 0;

@@ -39,7 +39,7 @@ const PATCH_PATTERNS = {
 const patternMeaning = (group, pattern) => (group.patches ? PATCH_PATTERNS : PATTERNS)[pattern];
 
 // For each query the source token that the mean of all heads of all layers weighs most, special
-// tokens aside; `words`: the range of its word. Null for self-attention.
+// tokens aside. Null for self-attention.
 async function alignmentOf(group) {
   if (group.kind !== 'cross') return null;
   return group.trace.keep('alignment', 2 * group.rows, async () => {
@@ -74,7 +74,8 @@ const NEAR_MOMENT = 3;
 const SUMS = ['entropy', 'distance', 'diagonal', 'previous', 'next', 'first', 'end', 'same',
               'punctuation', 'near', 'evenness'];
 
-// The ranges of the word before `own`, of its own, and of the one after it.
+// The ranges of the word before that of token `own`, of its own, and of the one after it; without an
+// alignment, of single tokens.
 function wordsAround(keys, own, aligned) {
   if (keys.timed) return [null, {first: own - NEAR_MOMENT, end: own + NEAR_MOMENT + 1}, null];
   if (!aligned) return [-1, 0, 1].map(d => ({first: own + d, end: own + d + 1}));
@@ -132,10 +133,9 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
   const stretch = group.square || rows < 2 ? 1 : (cols - 1) / (rows - 1);
   const [q, k] = tokenIds(group.queries.bare, group.keys.bare);
   const mark = group.keys.named ? group.keys.bare.map(isPunctuation) : group.keys.bare.map(() => false);
-  let live = 0, counted = 0;
+  let attending = 0, counted = 0;
   for (let i = 0; i < rows; i++) {
     const position = i * stretch, own = aligned ? aligned[i] : Math.round(position);
-    // a word has as many tokens as it has; positions without words are words of one token
     const [before, word, after] = wordsAround(group.keys, own, aligned !== null);
     let entropy = 0, sum = 0, seen = 0;
     for (let j = 0, at = i * cols; j < cols; j++, at++) {
@@ -151,7 +151,7 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
       if (mark[j]) s.punctuation += w;
     }
     if (sum === 0) continue;
-    live++;
+    attending++;
     s.entropy += entropy;
     if (seen > 1) {
       s.evenness += entropy / Math.log2(seen);
@@ -169,7 +169,7 @@ function headStatistics(group, {rows, cols, data}, aligned = null) {
     s.first += data[i * cols];
     s.end += data[i * cols + cols - 1];
   }
-  for (const key of SUMS) s[key] /= Math.max(1, key === 'evenness' ? counted : live);
+  for (const key of SUMS) s[key] /= Math.max(1, key === 'evenness' ? counted : attending);
   s.pattern = headPattern(group, s);
   return s;
 }

@@ -11,7 +11,7 @@
 const KEPT_ANSWERS = 12;
 const served = {model: null, answers: new Map(), pictures: new Map()}; // name to base64
 
-// What a model does with a text; a server of an older version translates.
+// What a model does with a text. A server that names no task translates.
 const TASKS = {
   translate: {button: 'Translate', hint: 'A sentence to translate', again: 'translate without it'},
   continue: {button: 'Continue', hint: 'The beginning of a text', again: 'continue without it'},
@@ -187,7 +187,7 @@ async function offerForm() {
     const answer = await fetch('model');
     served.model = answer.ok ? await answer.json() : {};
   } catch {
-    served.model = {}; // a server of an older version
+    served.model = {}; // the form still works, without examples
   }
   offerExamples();
   if (servesPictures()) offerPictures();

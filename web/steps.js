@@ -187,10 +187,10 @@ const steps = {
                      'exp(score − max)', 'weight', '', 'recorded', 'v'];
     const small = (values, n, label) => strip(values, n, label, cellWidth(128, values.length, 8));
     const cell = (kind, content) => el('td', {class: kind}, content);
-    const row = (r, n) => el('tr', {class: r.live ? '' : 'dead', 'data-key': r.j},
+    const row = (r, n) => el('tr', {class: r.visible ? '' : 'masked', 'data-key': r.j},
       el('th', {scope: 'row'}, shorten(keys[r.j], 16)), cell('', small(k[n], most.k, 'k')),
       cell('n', numberText(r.product)), cell('n', numberText(r.score)),
-      cell('c', r.live ? 'yes' : 'no'), cell('n', numberText(r.power)),
+      cell('c', r.visible ? 'yes' : 'no'), cell('n', numberText(r.power)),
       cell('n strong', weightText(r.weight)), cell('', weightBar(r.weight, most.weight)),
       cell('n muted', weightText(r.recorded)), cell('', small(v[n], most.v, 'v')));
     return el('table', {class: 'steps scores'},
@@ -232,8 +232,8 @@ const steps = {
 
   table() {
     const {rows, keys} = this.result, value = x => (x === undefined ? '' : x);
-    const columns = ['product', 'score', 'live', 'power', 'weight', 'recorded'];
-    return [['key', 'token', 'q.k', 'score', 'live', 'exp', 'weight', 'recorded'],
+    const columns = ['product', 'score', 'visible', 'power', 'weight', 'recorded'];
+    return [['key', 'token', 'q.k', 'score', 'visible', 'exp', 'weight', 'recorded'],
             ...rows.map(r => [r.j, keys[r.j], ...columns.map(c => value(r[c]))])];
   },
   async svg() {
