@@ -70,6 +70,8 @@ class _Layers(Module):
 
 
 class _Layer(_Layers):
+    _kind = ""  # of the C counterpart
+
     def __init__(
         self,
         d_model: int,
@@ -90,8 +92,6 @@ class _Layer(_Layers):
             dropout=dropout, activation=_activation_name(activation),
             layer_norm_eps=layer_norm_eps, batch_first=batch_first, norm_first=norm_first,
             bias=bias, precision=precision)
-
-    _kind = ""
 
 
 class _Encoder(_Layers):

@@ -32,7 +32,7 @@ typedef struct transcription_run {
     mh_tensor mel;   // (mels, frames and more): of the sound, and silence after it
     size_t frames;   // of the sound
     size_t seek;     // frames read
-    int32_t *prompt; // 1 + half the positions + 3
+    int32_t *prompt; // (most + 8): up to most - 1 tokens of text, 5 special ones
     int32_t *said;   // tokens so far, of which those from said_from on are context
     size_t said_count, said_capacity, said_from;
     mh_window_text text;
