@@ -142,6 +142,26 @@ static bool say_useless(const train *t, const mh_train_result *r)
     return true;
 }
 
+// The model, with the score by which validation chose it.
+static void say_best(const train *t, const mh_train_result *r)
+{
+    char score[40] = "";
+    switch (t->options.task) {
+    case MH_TASK_TRANSLATION:
+        snprintf(score, sizeof score, "BLEU %.2f", r->best_bleu);
+        break;
+    case MH_TASK_LM:
+        snprintf(score, sizeof score, "loss %.3f", r->best_loss);
+        break;
+    case MH_TASK_IMAGES:
+    case MH_TASK_CLASSIFICATION:
+        snprintf(score, sizeof score, "accuracy %.2f %%", 100 * r->best_accuracy);
+        break;
+    }
+    note("done%s: %s is a model with %s (update %llu)", r->impatient ? ", no more improvement" : "",
+         t->options.directory, score, (unsigned long long)r->best_update);
+}
+
 static void say_result(const train *t, const mh_train_result *r)
 {
     const char *directory = t->options.directory;
@@ -158,19 +178,8 @@ static void say_result(const train *t, const mh_train_result *r)
              (unsigned long long)r->update, directory);
     else if (say_useless(t, r))
         return;
-    else if (r->best_update && t->options.task == MH_TASK_LM)
-        note("done%s: %s is a model with loss %.3f (update %llu)",
-             r->impatient ? ", no more improvement" : "", directory, r->best_loss,
-             (unsigned long long)r->best_update);
-    else if (r->best_update &&
-             (t->options.task == MH_TASK_IMAGES || t->options.task == MH_TASK_CLASSIFICATION))
-        note("done%s: %s is a model with accuracy %.2f %% (update %llu)",
-             r->impatient ? ", no more improvement" : "", directory, 100 * r->best_accuracy,
-             (unsigned long long)r->best_update);
     else if (r->best_update)
-        note("done%s: %s is a model with BLEU %.2f (update %llu)",
-             r->impatient ? ", no more improvement" : "", directory, r->best_bleu,
-             (unsigned long long)r->best_update);
+        say_best(t, r);
     else
         note("done: %s is a model", directory);
 }
