@@ -86,8 +86,9 @@ mh_status mh_tokenizer_write(mh_context *context, const mh_tokenizer *t, mh_buff
 // text. Files do not have it. Error: MH_ERROR_MEMORY.
 mh_status mh_tokenizer_end_texts(mh_context *context, mh_tokenizer *tokenizer, int32_t id);
 
-// Drops the tokens whose ids are `limit` or above, if all of them are special and added: the text
-// of one is then text like any other. Else nothing changes. Error: MH_ERROR_MEMORY.
+// Drops the tokens whose ids are `limit` or above, if all of them are special, added, and used by
+// nothing else, such as a template: the text of one is then text like any other. Else nothing
+// changes. Error: MH_ERROR_MEMORY.
 mh_status mh_tokenizer_drop_from(mh_context *context, mh_tokenizer *tokenizer, size_t limit);
 
 // The tokenizer of Marian's translations: target.spm with target_vocab.json, or vocab.json.

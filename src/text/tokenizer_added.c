@@ -162,8 +162,9 @@ static bool template_is_below(const mh_template *form, size_t limit)
 
 static bool can_drop_from(const mh_tokenizer *t, size_t limit)
 {
-    bool can =
-        template_is_below(&t->parts.single_text, limit) && template_is_below(&t->parts.pair, limit);
+    bool can = template_is_below(&t->parts.single_text, limit) &&
+               template_is_below(&t->parts.pair, limit) &&
+               (t->parts.unk < 0 || (size_t)t->parts.unk < limit);
     for (size_t id = limit; id < t->count && can; id++)
         can = is_only_special(t, id);
     return can;
