@@ -205,13 +205,13 @@ static mh_status run_searches(mh_context *context, beam_schedule *s)
 // ---- candidates ---------------------------------------------------------------------------------
 
 // The likeliest end-of-text token; id -1 where none can come.
-static mh_token_score find_end(const beam_schedule *s, const float *scores, double lse)
+static mh_token_score find_end(const beam_schedule *s, const float *scores, double normaliser)
 {
     const mh_token_list *eos = &s->job->model->rules.eos;
     mh_token_score end = {-1, -INFINITY};
     for (size_t i = 0; i < eos->count && !s->job->options->ignore_eos; i++)
-        if ((double)scores[eos->ids[i]] - lse > end.logprob)
-            end = (mh_token_score){eos->ids[i], (double)scores[eos->ids[i]] - lse};
+        if ((double)scores[eos->ids[i]] - normaliser > end.logprob)
+            end = (mh_token_score){eos->ids[i], (double)scores[eos->ids[i]] - normaliser};
     return end;
 }
 
@@ -242,13 +242,14 @@ static void score_row(const beam_schedule *s, size_t r, beam_scratch *scratch)
     mh_penalise_repetition(o->repetition_penalty, logits, scratch->history, count, scratch->scores);
     const mh_rule_state state = {scratch->history, count, prompt, prompt + q->most};
     mh_token_rules_apply(rules, &state, scratch->scores, s->V);
-    const mh_token_score end = find_end(s, scratch->scores, lse);
+    const double normaliser = mh_token_rules_force(rules, &state) ? 0 : lse;
+    const mh_token_score end = find_end(s, scratch->scores, normaliser);
     // Without any, a hypothesis ends at the limit for free.
     s->candidates.end[r] = end.id >= 0 || q->beam.length < q->most ? end.logprob : 0;
     q->ends[at] = (mh_token_score){end.id, end.id < 0 ? 0 : (double)logits[end.id] - lse};
     for (size_t i = 0; i < rules->eos.count && !o->ignore_eos; i++)
         scratch->scores[rules->eos.ids[i]] = -INFINITY;
-    mh_top_scores(scratch->scores, s->V, lse, s->width, scratch->best);
+    mh_top_scores(scratch->scores, s->V, normaliser, s->width, scratch->best);
     for (size_t i = 0; i < s->width; i++) {
         s->candidates.ids[r * s->width + i] = scratch->best[i].id;
         s->candidates.log_probabilities[r * s->width + i] = scratch->best[i].logprob;

@@ -360,15 +360,30 @@ static void forbid_bad_words(const mh_token_rules *rules, const mh_rule_state *s
     }
 }
 
+static bool forces_first(const mh_token_rules *rules, const mh_rule_state *s)
+{
+    return rules->forced_bos >= 0 && s->count == 1;
+}
+
+static bool forces_last(const mh_token_rules *rules, const mh_rule_state *s)
+{
+    return rules->forced_eos.count && s->count + 1 == s->most;
+}
+
+bool mh_token_rules_force(const mh_token_rules *rules, const mh_rule_state *state)
+{
+    return forces_first(rules, state) || forces_last(rules, state);
+}
+
 void mh_token_rules_apply(const mh_token_rules *rules, const mh_rule_state *s, float *scores,
                           size_t V)
 {
     forbid_bad_words(rules, s, scores);
     if (s->count < rules->min_length || s->count - s->prompt < rules->min_new_tokens)
         forbid(&rules->eos, scores);
-    if (rules->forced_bos >= 0 && s->count == 1)
+    if (forces_first(rules, s))
         force(&rules->forced_bos, 1, scores, V);
-    if (rules->forced_eos.count && s->count + 1 == s->most)
+    if (forces_last(rules, s))
         force(rules->forced_eos.ids, rules->forced_eos.count, scores, V);
     forbid(&rules->suppressed, scores);
     // A forced first token comes before the first free one.

@@ -64,7 +64,11 @@ typedef struct mh_rule_state {
     size_t most;        // of both
 } mh_rule_state;
 
-// Sets the scores (V) of tokens that must not come next to -infinity.
+// Whether the next token is forced.
+bool mh_token_rules_force(const mh_token_rules *rules, const mh_rule_state *state);
+
+// Sets the scores (V) of tokens that must not come next to -infinity, and those of forced ones to
+// 0, as the logarithm of a probability of 1.
 void mh_token_rules_apply(const mh_token_rules *rules, const mh_rule_state *state, float *scores,
                           size_t V);
 

@@ -484,6 +484,32 @@ static void beam_search_is_not_worse(void **state)
     mh_model_free(model);
 }
 
+// A forced token is certain: it does not change which hypothesis is the best.
+static void forced_ends_are_free(void **state)
+{
+    mh_context *context = *state;
+    const causal_directory copy = causal_directory_make();
+    mh_generate_options o = mh_generate_options_default();
+    causal_directory_write(&copy, "generation_config.json",
+                           "{\"eos_token_id\": 98, \"forced_eos_token_id\": 98}");
+    mh_model *model = causal_directory_load(context, &copy);
+    o.max_tokens = 2;
+    mh_generations *greedy = generate(context, model, &o);
+    o.beam = 8;
+    o.length_penalty = 0;
+    mh_generations *beam = generate(context, model, &o);
+    for (size_t i = 0; i < PROMPTS; i++) {
+        const mh_generation *x = mh_generations_at(greedy, i), *y = mh_generations_at(beam, i);
+        assert_int_equal(y->count, x->count);
+        assert_memory_equal(y->ids, x->ids, x->count * sizeof *x->ids);
+        assert_int_equal(y->ids[y->count - 1], CAUSAL_END);
+    }
+    mh_generations_free(greedy);
+    mh_generations_free(beam);
+    mh_model_free(model);
+    causal_directory_remove(&copy);
+}
+
 // ---- what is refused, memory --------------------------------------------------------------------
 
 static void refuse(mh_context *context, const mh_model *model, const mh_generate_options *o,
@@ -658,6 +684,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(beam_search_finds_the_best, test_open_context,
                                         test_close_context),
         cmocka_unit_test_setup_teardown(beam_search_is_not_worse, test_open_context,
+                                        test_close_context),
+        cmocka_unit_test_setup_teardown(forced_ends_are_free, test_open_context,
                                         test_close_context),
         cmocka_unit_test_setup_teardown(options_are_checked, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(other_models_are_refused, test_open_context,
