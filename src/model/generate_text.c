@@ -6,13 +6,20 @@
 #include "support/buffer.h"
 #include <string.h>
 
+// A model may have more rows than its tokenizer has tokens, and generate one without a name.
+static bool is_named(const mh_tokenizer *tokenizer, int32_t id)
+{
+    return (size_t)id < mh_tokenizer_size(tokenizer);
+}
+
 mh_status mh_growing_text_begin(mh_context *context, const mh_tokenizer *tokenizer,
                                 const int32_t *prompt, size_t count, mh_growing_text *t)
 {
     enum { CONTEXT = 4 }; // tokens: enough for a character of four bytes
     const size_t known = mh_smaller(count, CONTEXT);
     for (size_t i = count - known; i < count && tokenizer; i++)
-        MH_TRY(mh_text_stream_next(context, tokenizer, true, prompt[i], &t->stream, &t->added));
+        if (is_named(tokenizer, prompt[i]))
+            MH_TRY(mh_text_stream_next(context, tokenizer, true, prompt[i], &t->stream, &t->added));
     return tokenizer && known
                ? mh_text_stream_next(context, tokenizer, true, -1, &t->stream, &t->added)
                : MH_OK;
@@ -54,7 +61,7 @@ mh_status mh_growing_text_add(mh_context *context, const mh_tokenizer *tokenizer
                               mh_growing_text *t, mh_text *shown)
 {
     *shown = (mh_text){"", 0};
-    if (!tokenizer || t->stopped)
+    if (!tokenizer || t->stopped || (id != -1 && !is_named(tokenizer, id)))
         return MH_OK;
     MH_TRY(mh_text_stream_next(context, tokenizer, true, id, &t->stream, &t->added));
     if (!mh_buffer_append(context, &t->text, t->added.data, t->added.size))

@@ -21,7 +21,8 @@ mh_status mh_growing_text_begin(mh_context *context, const mh_tokenizer *tokeniz
                                 const int32_t *prompt, size_t count, mh_growing_text *text);
 void mh_growing_text_free(mh_context *context, mh_growing_text *text);
 
-// Appends a token; id -1: the end, nothing is held back any more. *shown is what is new.
+// Appends a token; id -1: the end, nothing is held back any more. *shown is what is new: nothing of
+// an id that the tokenizer does not have.
 mh_status mh_growing_text_add(mh_context *context, const mh_tokenizer *tokenizer,
                               const mh_text *stop, size_t stop_count, int32_t id,
                               mh_growing_text *text, mh_text *shown);

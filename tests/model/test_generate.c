@@ -632,6 +632,37 @@ static void tokens_without_rows(void **state)
     causal_directory_remove(&copy);
 }
 
+// And a row without a token has no text.
+static void rows_without_tokens(void **state)
+{
+    mh_context *context = *state;
+    const causal_directory copy = causal_directory_make();
+    mh_generate_options o = mh_generate_options_default();
+    size_t unnamed = 0;
+    causal_directory_write(&copy, "vocab.json", "{\"A\": 0, \"B\": 1, \"C\": 2}");
+    mh_model *model = causal_directory_load(context, &copy);
+    o.temperature = 50; // close to uniform
+    o.ignore_eos = true;
+    for (o.seed = 0; o.seed < 20; o.seed++) {
+        mh_generations *g = generate(context, model, &o); // prompts have such ids, too
+        for (size_t i = 0; i < PROMPTS; i++) {
+            const mh_generation *r = mh_generations_at(g, i);
+            char expected[MOST_TOKENS] = "";
+            size_t size = 0;
+            for (size_t j = 0; j < r->count; j++)
+                if (r->ids[j] < 3)
+                    expected[size++] = "ABC"[r->ids[j]];
+                else
+                    unnamed++;
+            assert_string_equal(r->text.bytes, expected);
+        }
+        mh_generations_free(g);
+    }
+    assert_true(unnamed > 100);
+    mh_model_free(model);
+    causal_directory_remove(&copy);
+}
+
 static mh_status generate_something(mh_context *context, void *user)
 {
     mh_generate_options o = mh_generate_options_default();
@@ -691,6 +722,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(other_models_are_refused, test_open_context,
                                         test_close_context),
         cmocka_unit_test_setup_teardown(tokens_without_rows, test_open_context, test_close_context),
+        cmocka_unit_test_setup_teardown(rows_without_tokens, test_open_context, test_close_context),
         cmocka_unit_test_setup_teardown(memory_that_runs_out, test_open_context,
                                         test_close_context),
     };
