@@ -193,6 +193,7 @@ static const struct {
     {"constraints", 0},
     {"diversity_penalty", 0},
     {"dola_layers", 0},
+    {"early_stopping", 0},
     {"encoder_no_repeat_ngram_size", 0},
     {"encoder_repetition_penalty", 1},
     {"epsilon_cutoff", 0},

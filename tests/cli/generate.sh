@@ -89,7 +89,7 @@ defaults '"do_sample": true, "temperature": -3' --temperature 1
 defaults '"top_p": 1.5'
 defaults '"num_beams": 1' --top-k 3
 defaults '"num_beams": 5000'
-defaults '"no_repeat_ngram_size": 3, "stop_strings": ["a"], "typical_p": 1.0, "sequence_bias": null'
+defaults '"no_repeat_ngram_size": 3, "stop_strings": ["a"], "typical_p": 1.0, "sequence_bias": null, "early_stopping": true'
 run multihead info -q -m rules --isa scalar | tail -n 1
 echo '{"eos_token_id": 98}' >rules/generation_config.json
 
