@@ -39,3 +39,23 @@ bool terminal_has_colours(void)
         return false;
     return strcmp(kind, "truecolor") == 0 || strcmp(kind, "24bit") == 0;
 }
+
+// C0, DEL, and C1, which is c2 80 to c2 9f.
+static void put_printable(FILE *to, mh_text text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        const unsigned char c = (unsigned char)text.bytes[i];
+        const unsigned char next = i + 1 < text.size ? (unsigned char)text.bytes[i + 1] : 0;
+        const bool c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
+        putc((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || c1 ? '?' : c, to);
+        i += c1;
+    }
+}
+
+void terminal_put(FILE *to, mh_text text)
+{
+    if (isatty(fileno(to)))
+        put_printable(to, text);
+    else
+        fwrite(text.bytes, 1, text.size, to);
+}

@@ -3,8 +3,11 @@
 #ifndef CLI_TERMINAL_H
 #define CLI_TERMINAL_H
 
+#include <multihead/text.h>
+
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 // The columns of a descriptor's terminal, or else $COLUMNS; 0 if neither is known.
 size_t terminal_columns(int descriptor);
@@ -17,5 +20,9 @@ bool colours_refused(void);
 
 // Whether standard output's terminal announces 24-bit colours, and $NO_COLOR is not set.
 bool terminal_has_colours(void);
+
+// Writes whole characters of UTF-8. On a terminal, control characters but newline and tab, which a
+// model may generate, are question marks.
+void terminal_put(FILE *to, mh_text text);
 
 #endif

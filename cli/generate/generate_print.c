@@ -4,6 +4,7 @@
 #include "messages.h"
 #include "progress.h"
 #include "report.h"
+#include "terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -107,27 +108,11 @@ static bool append_text(waiting_text *w, mh_text text)
     return true;
 }
 
-// Control characters that a model may generate must not reach the terminal: C0, DEL, and C1, which
-// is c2 80 to c2 9f. A token's text has whole characters.
-static void write_printable(mh_text text)
-{
-    for (size_t i = 0; i < text.size; i++) {
-        const unsigned char c = (unsigned char)text.bytes[i];
-        const unsigned char next = i + 1 < text.size ? (unsigned char)text.bytes[i + 1] : 0;
-        const bool c1 = c == 0xc2 && next >= 0x80 && next < 0xa0;
-        putchar((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || c1 ? '?' : c);
-        i += c1;
-    }
-}
-
 static void write_text(mh_text text)
 {
     if (text.size == 0)
         return;
-    if (isatty(STDOUT_FILENO))
-        write_printable(text);
-    else
-        fwrite(text.bytes, 1, text.size, stdout);
+    terminal_put(stdout, text); // whole characters, as a token's text has
     flush_stdout(); // a pipe's reader sees the text grow, too; a failure is reported once
 }
 

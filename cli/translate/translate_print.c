@@ -6,6 +6,7 @@
 // and with a soft alignment a line for each word of the translation, and an empty one.
 #include "messages.h"
 #include "report.h"
+#include "terminal.h"
 #include "translate.h"
 
 #include <math.h>
@@ -22,8 +23,14 @@ static int print_no_memory(void)
 // A line break inside a translation would make two lines of it.
 static void translation_print_line(FILE *to, mh_text text)
 {
-    for (size_t i = 0; i < text.size; i++)
-        putc(text.bytes[i] == '\n' || text.bytes[i] == '\r' ? ' ' : text.bytes[i], to);
+    for (size_t begin = 0, end; begin < text.size; begin = end + 1) {
+        for (end = begin; end < text.size; end++)
+            if (text.bytes[end] == '\n' || text.bytes[end] == '\r')
+                break;
+        terminal_put(to, (mh_text){text.bytes + begin, end - begin});
+        if (end < text.size)
+            putc(' ', to);
+    }
 }
 
 static void print_hard(FILE *to, const alignment *a)

@@ -23,3 +23,8 @@ on_terminal 80 "multihead mha --embed-dim 4 --heads 2 --query x.npy --out o.npy"
 on_terminal 80 "multihead attend --q x.npy --k x.npy --v x.npy --out none/o.npy"
 on_terminal 80 "multihead mha --embed-dim 4 --heads 2 --query x.npy --trace --no-times --isa scalar" | sed "s/ *$//"
 on_terminal 120 "multihead mha --embed-dim 4 --heads 2 --query x.npy --trace --no-times --isa scalar" | head -n 6
+
+# Control characters of a text do not reach the terminal
+TEXT=$(printf 'a\033[7mb\302\233c')
+export TEXT
+on_terminal 80 "multihead translate -m model --isa scalar --threads 1 --target \"\$TEXT\" le" | cut -f 2
