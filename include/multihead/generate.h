@@ -73,20 +73,20 @@ typedef struct mh_generate_options {
     size_t top_k;       // 0: all; only the k likeliest tokens, and those as likely as the k-th
     double top_p;       // 1: all; the fewest likeliest tokens whose probabilities reach top_p
     double min_p;       // 0: all; tokens of at least min_p times the highest probability
-    double
-        repetition_penalty;  // 1: none; positive logits of tokens that the prompt or the generated
-                             // text contains are divided by it, negative ones multiplied
-    uint64_t seed;           // 0
-    size_t beam;             // 1; more: beam search, only with temperature 0
-    double length_penalty;   // 1: beam search compares log-probability / tokens^length_penalty
-    const mh_text *stop;     // NULL; strings that end a sequence, not empty; the text ends before
-    size_t stop_count;       // 0
-    size_t top_logprobs;     // 0: number of the likeliest tokens to report for each step
-    bool ignore_eos;         // false; true: end-of-text tokens do not end a sequence
-    bool add_special_tokens; // true: to texts, as the tokenizer says; false for rendered chats
-    mh_dtype cache_dtype;    // MH_F32, of keys and values
-    size_t segment;          // 512: prompt tokens per step, over all sequences
-    size_t batch;            // 16: sequences at a time, or hypotheses of beam search
+    double repetition_penalty; // 1: none; positive logits of tokens that the prompt or the
+                               // generated text contains are divided by it, negative ones
+                               // multiplied; in beam search, their log-probabilities are multiplied
+    uint64_t seed;             // 0
+    size_t beam;               // 1; more: beam search, only with temperature 0
+    double length_penalty;     // 1: beam search compares log-probability / tokens^length_penalty
+    const mh_text *stop;       // NULL; strings that end a sequence, not empty; the text ends before
+    size_t stop_count;         // 0
+    size_t top_logprobs;       // 0: number of the likeliest tokens to report for each step
+    bool ignore_eos;           // false; true: end-of-text tokens do not end a sequence
+    bool add_special_tokens;   // true: to texts, as the tokenizer says; false for rendered chats
+    mh_dtype cache_dtype;      // MH_F32, of keys and values
+    size_t segment;            // 512: prompt tokens per step, over all sequences
+    size_t batch;              // 16: sequences at a time, or hypotheses of beam search
     const bool *disabled_heads;           // NULL; (layers, heads)
     mh_generate_fn on_token;              // NULL; called by the calling thread
     void *user;                           // NULL

@@ -239,7 +239,8 @@ static void score_row(const beam_schedule *s, size_t r, beam_scratch *scratch)
     if (o->top_logprobs)
         mh_top_scores(logits, s->V, lse, o->top_logprobs, q->top + at * o->top_logprobs);
     memcpy(scratch->scores, logits, s->V * sizeof *logits);
-    mh_penalise_repetition(o->repetition_penalty, logits, scratch->history, count, scratch->scores);
+    mh_penalise_repetition(o->repetition_penalty, logits, lse, scratch->history, count,
+                           scratch->scores);
     const mh_rule_state state = {scratch->history, count, prompt, prompt + q->most};
     mh_token_rules_apply(rules, &state, scratch->scores, s->V);
     const double normaliser = mh_token_rules_force(rules, &state) ? 0 : lse;

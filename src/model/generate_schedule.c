@@ -195,7 +195,7 @@ static void choose_token(schedule *s, size_t r, const mh_sampling_scratch *scrat
         return;
     mh_top_scores(logits, s->V, lse, o->top_logprobs, s->top + r * o->top_logprobs);
     memcpy(scratch->scores, logits, s->V * sizeof *logits);
-    mh_penalise_repetition(o->repetition_penalty, logits, q->ids, q->count, scratch->scores);
+    mh_penalise_repetition(o->repetition_penalty, logits, 0, q->ids, q->count, scratch->scores);
     mh_token_rules_apply(&s->job->model->rules, &state, scratch->scores, s->V);
     const int32_t id =
         mh_sample_token(&sampling, q->index, q->count - q->prompt, scratch->scores, s->V, scratch);

@@ -109,15 +109,15 @@ void mh_top_scores(const float *logits, size_t V, double lse, size_t count, mh_t
                            : (mh_token_score){-1, -INFINITY};
 }
 
-void mh_penalise_repetition(double penalty, const float *logits, const int32_t *ids, size_t count,
-                            float *scores)
+void mh_penalise_repetition(double penalty, const float *logits, double normaliser,
+                            const int32_t *ids, size_t count, float *scores)
 {
     if (penalty == 1)
         return;
-    const float p = (float)penalty;
+    const float p = (float)penalty, n = (float)normaliser;
     for (size_t i = 0; i < count; i++) {
-        const float x = logits[ids[i]];
-        scores[ids[i]] = x < 0 ? x * p : x / p;
+        const float x = logits[ids[i]] - n;
+        scores[ids[i]] = (x < 0 ? x * p : x / p) + n;
     }
 }
 

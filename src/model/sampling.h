@@ -31,9 +31,10 @@ double mh_log_sum_exp(const float *logits, size_t V);
 // The `count` largest logits, best first, as log-probabilities; id -1 behind the last.
 void mh_top_scores(const float *logits, size_t V, double lse, size_t count, mh_token_score *top);
 
-// scores[id] = logits[id] / penalty if that is positive, else logits[id] * penalty; each id once.
-void mh_penalise_repetition(double penalty, const float *logits, const int32_t *ids, size_t count,
-                            float *scores);
+// With x = logits[id] - normaliser, scores[id] = normaliser + x / penalty if x is positive, else
+// + x * penalty; each id once.
+void mh_penalise_repetition(double penalty, const float *logits, double normaliser,
+                            const int32_t *ids, size_t count, float *scores);
 
 // The next token of sequence `sequence` at `position`; -1 if all scores are -infinity.
 int32_t mh_sample_token(const mh_sampling *sampling, uint64_t sequence, uint64_t position,

@@ -458,6 +458,60 @@ static void beam_search_finds_the_best(void **state)
     mh_model_free(model);
 }
 
+// The logarithms of the probabilities of all tokens behind these, multiplied by 1.5 for those among
+// them: as transformers has it, whose beam search does not penalise logits.
+static void penalised(mh_context *context, const mh_model *model, const int32_t *ids, size_t count,
+                      double logprobs[CAUSAL_VOCABULARY])
+{
+    mh_generate_options o = mh_generate_options_default();
+    const int64_t starts[] = {0, (int64_t)count};
+    mh_generations *g;
+    o.max_tokens = 1;
+    o.top_logprobs = CAUSAL_VOCABULARY;
+    test_ok(context, mh_generate(context, model, &o, starts, ids, 1, &g));
+    for (size_t i = 0; i < CAUSAL_VOCABULARY; i++) {
+        const mh_token_score t = mh_generations_at(g, 0)->top[i];
+        bool repeated = false;
+        for (size_t j = 0; j < count; j++)
+            repeated = repeated || ids[j] == t.id;
+        logprobs[t.id] = repeated ? 1.5 * t.logprob : t.logprob;
+    }
+    mh_generations_free(g);
+}
+
+static void beam_search_penalises_log_probabilities(void **state)
+{
+    mh_context *context = *state;
+    mh_model *model = causal_directory_load(context, &directory);
+    mh_generate_options o = mh_generate_options_default();
+    o.max_tokens = 2;
+    o.beam = CAUSAL_VOCABULARY; // nothing is missed
+    o.ignore_eos = true;
+    o.repetition_penalty = 1.5;
+    mh_generations *g = generate(context, model, &o);
+    for (size_t p = 0; p < 2; p++) {
+        const mh_generation *r = mh_generations_at(g, p);
+        double first[CAUSAL_VOCABULARY], second[CAUSAL_VOCABULARY], best = -INFINITY;
+        int32_t ids[16], found[2] = {-1, -1};
+        memcpy(ids, r->prompt, r->prompt_count * sizeof *ids);
+        penalised(context, model, ids, r->prompt_count, first);
+        for (int32_t i = 0; i < CAUSAL_VOCABULARY; i++) {
+            ids[r->prompt_count] = i;
+            penalised(context, model, ids, r->prompt_count + 1, second);
+            for (int32_t j = 0; j < CAUSAL_VOCABULARY; j++)
+                if (first[i] + second[j] > best) {
+                    best = first[i] + second[j];
+                    found[0] = i;
+                    found[1] = j;
+                }
+        }
+        assert_int_equal(r->count, 2);
+        assert_memory_equal(r->ids, found, sizeof found);
+    }
+    mh_generations_free(g);
+    mh_model_free(model);
+}
+
 // A beam is not worse than greedy search by its own measure, and 1 is greedy search.
 static void beam_search_is_not_worse(void **state)
 {
@@ -713,6 +767,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(callbacks_end_sequences, test_open_context,
                                         test_close_context),
         cmocka_unit_test_setup_teardown(beam_search_finds_the_best, test_open_context,
+                                        test_close_context),
+        cmocka_unit_test_setup_teardown(beam_search_penalises_log_probabilities, test_open_context,
                                         test_close_context),
         cmocka_unit_test_setup_teardown(beam_search_is_not_worse, test_open_context,
                                         test_close_context),

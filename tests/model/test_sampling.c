@@ -332,7 +332,7 @@ static void repetition_counts_once(void **state)
     const float logits[] = {2, -2, 3, 0};
     float found[] = {2, -2, 3, 0};
     const int32_t ids[] = {0, 1, 0, 0, 3};
-    mh_penalise_repetition(4, logits, ids, 5, found);
+    mh_penalise_repetition(4, logits, 0, ids, 5, found);
     assert_true(found[0] == 0.5f && found[1] == -8 && found[2] == 3 && found[3] == 0);
 }
 
