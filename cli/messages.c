@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LONGEST_MESSAGE = 8192 }; // a path has up to 4096
+enum { LONGEST_MESSAGE = 8192, LONGEST_NAME = 64 }; // a path has up to 4096
 
 static const char *message_name = "multihead";
 static char complaint[LONGEST_MESSAGE]; // the first
@@ -51,27 +51,32 @@ static size_t printable_length(const char *text)
     return c[0] == 0xc2 && c[1] < 0xa0 ? 0 : length; // U+0080 to U+009F are controls as well
 }
 
-static void put_printable(const char *text)
+// Returns where it ends: at most 4 bytes per byte of `text` are put.
+static char *put_printable(char *to, const char *text)
 {
     while (*text) {
         const size_t length = printable_length(text);
         if (length)
-            fwrite(text, 1, length, stderr);
+            memcpy(to, text, length);
         else
-            fprintf(stderr, "\\x%02x", (unsigned char)*text);
+            sprintf(to, "\\x%02x", (unsigned char)*text);
+        to += length ? length : 4;
         text += length ? length : 1;
     }
+    return to;
 }
 
+// In one write, so that a launcher of several processes does not mix their lines, or cut one off.
 static void say(const char *format, va_list arguments)
 {
-    char text[LONGEST_MESSAGE];
+    char text[LONGEST_MESSAGE], line[LONGEST_NAME + 4 * LONGEST_MESSAGE + 8];
     const int length = vsnprintf(text, sizeof text, format, arguments);
     fflush(stdout); // keep the order if both are the same terminal
     erase_live_line();
-    fprintf(stderr, "%s: ", message_name);
-    put_printable(text);
-    fputs(length >= LONGEST_MESSAGE ? " ...\n" : "\n", stderr);
+    char *end = line + sprintf(line, "%.*s: ", LONGEST_NAME, message_name);
+    end = put_printable(end, text);
+    end += sprintf(end, "%s", length >= LONGEST_MESSAGE ? " ...\n" : "\n");
+    fwrite(line, 1, (size_t)(end - line), stderr);
 }
 
 void complain_list(const char *format, va_list arguments)
