@@ -293,11 +293,14 @@ int ranks_compare_levels(const mh_communicator *c, const mh_context *context)
 // ---- opening ------------------------------------------------------------------------------------
 
 // Open MPI ends the other ranks when one has failed; MPICH's Hydra does if it is asked to, by a
-// line of its protocol PMI, unless the rank was connected.
+// line of its protocol PMI.
 static void end_others(void)
 {
-    if (getenv("PMI_FD"))
-        dprintf((int)number_in("PMI_FD"), "cmd=abort exitcode=%d\n", EXIT_FAILED);
+    const struct timespec pause = {0, 300000000}; // in which Hydra passes on what was said
+    if (!getenv("PMI_FD"))
+        return;
+    nanosleep(&pause, NULL);
+    dprintf((int)number_in("PMI_FD"), "cmd=abort exitcode=%d\n", EXIT_FAILED);
 }
 
 // Of a rank that is not connected to the others. Rank 0 says it at once; others in turn, if the
@@ -336,8 +339,7 @@ static int connect_ranks(int launcher, mh_communicator *c)
                        expected, mpi.library(), c->ranks);
     else
         return EXIT_DONE;
-    if (!c->user)
-        end_others();
+    end_others();
     return EXIT_FAILED;
 }
 

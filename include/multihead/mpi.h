@@ -36,7 +36,7 @@ MH_API void mh_mpi_close(mh_communicator *communicator);
 // Ends all processes with this exit code, in whatever state they are; does not return.
 MH_API void mh_mpi_abort(const mh_communicator *communicator, int code);
 
-// "Open MPI v4.1.4" and the like. Any thread.
+// "Open MPI v4.1.4", "MPICH Version: 4.0.2" and the like. Any thread.
 MH_API const char *mh_mpi_library(void);
 
 #ifdef __cplusplus

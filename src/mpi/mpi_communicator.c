@@ -163,5 +163,7 @@ const char *mh_mpi_library(void)
     int length;
     MPI_Get_library_version(name, &length);
     name[strcspn(name, ",\n")] = 0;
+    for (char *at = name; (at = strchr(at, '\t'));) // as in "MPICH Version:\t4.0.2"
+        *at = ' ';
     return name;
 }

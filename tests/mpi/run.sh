@@ -402,6 +402,11 @@ if [ "$size" != short ] && [ "$launcher" = mpirun.mpich ]; then
     [ ! -e "$tmp/alone" ] || ends "MPICH: no library on rank 1" "rank 1 finds no libmultihead-mpi" \
         -n 1 "$rank" "$multihead" translate -m "$tmp/one" bonjour : \
         -n 1 "$rank" "$tmp/alone/multihead" translate bonjour
+    if [ -e "$tmp/alone" ]; then
+        cp -P "$build"/libmultihead-mpi.so* "$tmp/alone"
+        ends "MPICH: the library of Open MPI" "built for another MPI" \
+            -n 2 "$rank" "$tmp/alone/multihead" translate bonjour
+    fi
 fi
 
 [ $failed -eq 0 ] && echo "mpi: $checks checks passed ($version)"
