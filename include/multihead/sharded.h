@@ -87,8 +87,8 @@ MH_API size_t mh_shard_position(const mh_sharding *sharding, size_t length, size
 //
 // All options but packed sequences and `weights` are supported. Errors: as mh_attention_forward,
 // MH_ERROR_UNSUPPORTED for those two, and what the communicator returns. If one rank finds an
-// error in its arguments, lacks memory, or differs from the others, all ranks return an error
-// before anything is computed; `out` is then unmodified.
+// error in its arguments, lacks memory, or differs from the others (but for what masks and document
+// ids contain), all ranks return an error before anything is computed; `out` is then unmodified.
 MH_API MH_MUST_CHECK mh_status mh_sharded_attention_forward(mh_context *context,
                                                             const mh_communicator *communicator,
                                                             const mh_sharding *sharding,

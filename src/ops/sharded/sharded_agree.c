@@ -26,12 +26,24 @@ static void add_bytes(uint64_t *hash, const void *data, size_t bytes)
 
 static void add_text(uint64_t *hash, const char *text) { add_bytes(hash, text, strlen(text) + 1); }
 
-static void add_numbers(uint64_t *hash, const int64_t *numbers, size_t count)
+static void add_array(uint64_t *hash, const void *array, size_t bytes) // may be NULL
 {
-    const uint64_t given = numbers != NULL;
+    const uint64_t given = array != NULL;
     add_bytes(hash, &given, sizeof given);
-    if (numbers)
-        add_bytes(hash, numbers, count * sizeof *numbers);
+    if (array)
+        add_bytes(hash, array, bytes);
+}
+
+// Not what they contain, which may be more than a rank reads otherwise.
+static void add_masks(uint64_t *hash, const mh_attention_desc *p)
+{
+    for (size_t i = 0; i < p->options.mask_count; i++) {
+        const mh_mask *mask = &p->given_masks[i];
+        const mh_tensor *t = &mask->tensor;
+        const uint64_t kind[] = {(uint64_t)mask->kind, (uint64_t)t->dtype, (uint64_t)t->rank};
+        add_bytes(hash, kind, sizeof kind);
+        add_bytes(hash, t->shape, (size_t)t->rank * sizeof *t->shape);
+    }
 }
 
 static uint64_t hash_dtype(const mh_tensor *t) { return t ? 1 + (uint64_t)t->dtype : 0; }
@@ -63,8 +75,6 @@ static uint64_t hash_call(const mh_sharded_call *call)
                                  (uint64_t)o->window_right,
                                  o->mask_count,
                                  (uint64_t)o->alibi,
-                                 o->alibi_slopes != NULL,
-                                 o->sinks != NULL,
                                  o->query_documents != NULL,
                                  o->dropout_seed,
                                  o->dropout_sequence,
@@ -81,8 +91,11 @@ static uint64_t hash_call(const mh_sharded_call *call)
     add_text(&hash, call->context->isa);
     add_bytes(&hash, integers, sizeof integers);
     add_bytes(&hash, reals, sizeof reals);
-    add_numbers(&hash, o->key_lengths, p->B);
-    add_numbers(&hash, o->prefix_lengths, p->B);
+    add_array(&hash, o->key_lengths, p->B * sizeof *o->key_lengths);
+    add_array(&hash, o->prefix_lengths, p->B * sizeof *o->prefix_lengths);
+    add_array(&hash, o->alibi_slopes, p->H * sizeof *o->alibi_slopes);
+    add_array(&hash, o->sinks, p->H * sizeof *o->sinks);
+    add_masks(&hash, p);
     return hash;
 }
 

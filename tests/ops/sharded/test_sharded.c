@@ -240,6 +240,24 @@ static void run_other_level(const mh_communicator *c, void *user)
     memcpy(((plain_case *)user)->message[c->rank], own.message[c->rank], sizeof own.message[0]);
 }
 
+// Sinks, or a mask, of its own on the last rank.
+static void run_other_arrays(const mh_communicator *c, void *user)
+{
+    float sinks[HEADS] = {1, 2, 3, 4};
+    bool live[2000] = {false};
+    plain_case own = *(plain_case *)user;
+    const bool last = c->rank + 1 == c->ranks;
+    const mh_mask mask =
+        mh_mask_make(last ? MH_MASK_DROP : MH_MASK_KEEP, mh_tensor_1d(live, MH_BOOL, 2000));
+    if (own.options.mask_count)
+        own.options.masks = &mask;
+    else
+        own.options.sinks = sinks;
+    sinks[HEADS - 1] += last;
+    run_plain(c, &own);
+    ((plain_case *)user)->status[c->rank] = own.status[c->rank];
+}
+
 static void test_disagreement(void **state)
 {
     (void)state;
@@ -247,6 +265,13 @@ static void test_disagreement(void **state)
         plain_case p = make_plain(2000);
         p.rows_off = 1; // rank 1 fails, the others say which rank did
         all_refuse(&p, ranks, MH_ERROR_ARGUMENT, 1, "dimension 2 (rank 1's of 2000 positions)");
+        for (size_t masks = 0; masks < 2; masks++) {
+            p = make_plain(2000);
+            p.options.mask_count = masks;
+            thread_ranks_run(ranks, run_other_arrays, &p, NULL);
+            for (size_t r = 0; r < ranks; r++)
+                assert_int_equal(p.status[r], MH_ERROR_ARGUMENT);
+        }
         if (test_level(1)) {
             p = make_plain(2000);
             thread_ranks_run(ranks, run_other_level, &p, NULL);
