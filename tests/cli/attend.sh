@@ -119,7 +119,7 @@ multihead attend $qkv --explain --out explained.npy >/dev/null && run make_npy -
 # one of two ranks that share this machine has half the threads, unless it has CPUs of its own
 threads() { env "$@" multihead attend $qkv --explain | sed -n 's/.* of \([0-9]*\) threads,.*/\1/p'; }
 all=$(threads) half=$((all > 1 ? all / 2 : 1)) two="SLURM_STEP_NUM_TASKS=2 SLURM_STEP_TASKS_PER_NODE=2(x1)"
-[ "$(nproc)" -eq "$(getconf _NPROCESSORS_ONLN)" ] || half=$all
+[ "$(env -u OMP_NUM_THREADS nproc)" -eq "$(getconf _NPROCESSORS_ONLN)" ] || half=$all
 for rank in "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2" "PMIX_RANK=1 $two"; do
     [ "$(threads $rank)" -eq $half ] && echo "shared: ${rank%%=*}"
 done
