@@ -3,6 +3,7 @@
 #include "pretrained/text_arguments.h"
 #include "messages.h"
 #include "model_path.h"
+#include "pretrained/pictures.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,12 +175,19 @@ int text_arguments_open(text_arguments *t)
 
 // ---- texts --------------------------------------------------------------------------------------
 
+// The name of a file may be any bytes.
+static bool is_file(const text_arguments *t, mh_text argument)
+{
+    const bool hears = mh_model_describe(t->model)->abilities & MH_CAN_TRANSCRIBE;
+    return (t->sounds && hears) || (t->pictures && is_picture(t, argument));
+}
+
 static int check_given_texts(const text_arguments *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         const mh_text text = t->given_texts[i];
         const size_t valid = mh_utf8_valid(text.bytes, text.size);
-        if (valid < text.size) {
+        if (valid < text.size && !is_file(t, text)) {
             complain("text %zu: byte %zu (0x%02x) is not valid UTF-8", i + 1, valid + 1,
                      (unsigned char)text.bytes[valid]);
             return EXIT_INPUT;

@@ -19,6 +19,9 @@ printf 'P6 9 9 255\nabc' >short.ppm
 echo "no picture" >text.png
 run multihead classify -m vit $scalar --top 1 short.ppm rgb.ppm text.png missing.ppm
 run multihead classify -m vit text.png
+name=$(printf 'caf\351.ppm') && cp rgb.ppm "$name" # not UTF-8
+multihead classify -m vit --json "$name" missing.ppm gray.pgm | sed 's/, "labels.*//'
+multihead look -m vit "$name" --page page.html && echo "a page"
 
 # Files that are no picture, or none that is accepted
 printf 'P6 100000 100000 255\n' >bomb.ppm
