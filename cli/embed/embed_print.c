@@ -138,11 +138,11 @@ static double dot(const embed *e, size_t a, size_t b)
     return sum;
 }
 
-// 0 if one of them is zero.
+// 0 if one of them is zero; NaN of embeddings that are not finite.
 static double cosine(const embed *e, size_t a, size_t b)
 {
     const double lengths = sqrt(dot(e, a, a)) * sqrt(dot(e, b, b));
-    return lengths > 0 ? dot(e, a, b) / lengths : 0;
+    return lengths == 0 ? 0 : dot(e, a, b) / lengths;
 }
 
 static void put_cosines_object(const embed *e, size_t row)

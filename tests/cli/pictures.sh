@@ -85,6 +85,7 @@ echo '{"do_center_crop": true, "crop_size": 65535}' >vit/preprocessor_config.jso
 run multihead classify -m vit rgb.ppm
 echo '{"rescale_factor": 1e300}' >vit/preprocessor_config.json
 run multihead classify -m vit --json rgb.ppm gray.pgm
+run multihead embed -m vit --similarity --json rgb.ppm gray.pgm
 sed -i 's/"patch_size": 4/"patch_size": 400/' deit/config.json
 run multihead classify -m deit rgb.ppm
 run multihead fill -m dinov2 "a [MASK]"
