@@ -2,6 +2,7 @@
 // Tokens in, vectors out: the methods of Model that embed, fill and classify are made of.
 #include "py_model.h"
 
+#include <math.h>
 #include <multihead/layers.h>
 
 // ---- texts to tokens ----------------------------------------------------------------------------
@@ -180,6 +181,15 @@ static PyObject *list_candidates(const int32_t *ids, const double *logps, size_t
     return list;
 }
 
+// Whether each row has a candidate, with a probability: NaN and infinities give none.
+static bool all_found(const int32_t *ids, const double *logps, size_t rows, size_t k)
+{
+    for (size_t i = 0; i < rows && k; i++)
+        if (ids[i * k] < 0 || !isfinite(logps[i * k]))
+            return false;
+    return true;
+}
+
 static PyObject *top_of(const mh_tensor *logits, size_t k)
 {
     mh_context *context = py_context();
@@ -194,7 +204,13 @@ static PyObject *top_of(const mh_tensor *logits, size_t k)
         mh_tensor id_table = mh_tensor_2d(ids, MH_I32, rows, k);
         mh_tensor logp_table = mh_tensor_2d(logps, MH_F64, rows, k);
         PY_RUN(context, status, mh_log_softmax_topk(context, NULL, logits, &id_table, &logp_table));
-        list = status ? py_raise(context, status) : PyList_New((Py_ssize_t)rows);
+        if (status)
+            py_raise(context, status);
+        else if (!all_found(ids, logps, rows, k))
+            PyErr_SetString(PyExc_ValueError, "the logits are NaN or infinite, the model's weights "
+                                              "or settings are damaged");
+        else
+            list = PyList_New((Py_ssize_t)rows);
     } else if (context) {
         PyErr_NoMemory();
     }

@@ -132,6 +132,13 @@ def test_refusals(vit, translator, tmp_path):
         vit.look([RGB, GRAY])
 
 
+def test_logits_that_are_not_finite(tmp_path):
+    shutil.copytree(GOLDENS / "models" / "vit", tmp_path, dirs_exist_ok=True)
+    (tmp_path / "preprocessor_config.json").write_text('{"rescale_factor": 1e300}')
+    with pytest.raises(ValueError, match="the logits are NaN or infinite"):
+        mh.load(tmp_path, "f32").classify(RGB)
+
+
 def test_a_file_that_is_removed_later(vit, tmp_path):
     shutil.copy(RGB, tmp_path / "a.ppm")
     before = vit.classify(tmp_path / "a.ppm")
