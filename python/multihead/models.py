@@ -69,6 +69,18 @@ class Label(NamedTuple):
     id: int
 
 
+def _sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x)) if x > 0 else math.exp(x) / (1 + math.exp(x))
+
+
+def _ranked(logits: Array, names: Sequence[str], top: int | None) -> list[list[Label]]:
+    """The likeliest labels of each row; the probability of one label alone is a sigmoid."""
+    best = _multihead.top(logits, len(names) if top is None else top)
+    if len(names) == 1:
+        return [[Label(names[0], _sigmoid(float(row[0])), 0)] for row in logits]
+    return [[Label(names[id], math.exp(logp), id) for id, logp in row] for row in best]
+
+
 def load(name: str | os.PathLike[str], dtype: str = "auto") -> Model:
     """A pretrained model: a directory as Hugging Face publishes it, one that `multihead train` has
     written, or a GGUF file; or the name of one, in $MULTIHEAD_MODELS, ./models, where models are
@@ -295,7 +307,8 @@ class Model:
         pair: the second text of every pair, such as the hypothesis of an entailment model. `top`:
         only the likeliest labels. A picture is a path, an array (height, width, 3) or (height,
         width) of uint8, or Pillow's; an array of four dimensions is a list of them. With CLIP,
-        `labels` are the texts that a picture is compared with.
+        `labels` are the texts that a picture is compared with. The probability of a classifier with
+        one label is the sigmoid of its logit.
         """
         if self._reads_pictures:
             if pair is not None:
@@ -316,9 +329,7 @@ class Model:
             encoding = self.tokenizer.encode(
                 text, pair, max_length=self._info["max_length"] if truncate else None)
             ids, types = encoding.ids, encoding.types
-        names = self._info["labels"]
-        best = _multihead.top(self._core.classify(ids, types), len(names) if top is None else top)
-        return [Label(names[id], math.exp(logp), id) for id, logp in best[0]]
+        return _ranked(self._core.classify(ids, types), self._info["labels"], top)[0]
 
     def _classify_pictures(self, given: Any, labels: Sequence[str] | None, top: int | None,
                            truncate: bool) -> Any:
@@ -335,9 +346,7 @@ class Model:
             self._need("classify", "has no classifier")
             names = self._info["labels"]
             logits = self._core.classify_pictures(pictures)
-        count = len(names) if top is None else top
-        found = [[Label(names[id], math.exp(logp), id) for id, logp in best]
-                 for best in (_multihead.top(logits, count) if pictures else [])]
+        found = _ranked(logits, names, top) if pictures else []
         return found[0] if single else found
 
     # ---- generation -------------------------------------------------------------------------

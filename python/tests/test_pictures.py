@@ -132,6 +132,19 @@ def test_refusals(vit, translator, tmp_path):
         vit.look([RGB, GRAY])
 
 
+def test_one_label(tmp_path, command):
+    shutil.copytree(GOLDENS / "models" / "vit", tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"id2label": {"0": "ship"}}))
+    tensors = mh.load_file(tmp_path / "model.safetensors")
+    for name in ("classifier.weight", "classifier.bias"):
+        tensors[name] = np.ascontiguousarray(tensors[name][:1])
+    mh.save_file(tensors, tmp_path / "model.safetensors")
+    ours = mh.load(tmp_path, "f32").classify(RGB)
+    assert 0.1 < ours[0].probability < 0.9
+    same(ours, command("classify", "-m", tmp_path, "--dtype", "f32", "--json", RGB)[0])
+
+
 def test_logits_that_are_not_finite(tmp_path):
     shutil.copytree(GOLDENS / "models" / "vit", tmp_path, dirs_exist_ok=True)
     (tmp_path / "preprocessor_config.json").write_text('{"rescale_factor": 1e300}')
