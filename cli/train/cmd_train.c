@@ -30,11 +30,11 @@ static void record_options(train *t)
 static void note_few_updates(const train *t, const mh_train_event *event)
 {
     enum { FEW = 30 };
-    const mh_duration after = t->options.after;
-    if (after.unit == MH_EPOCHS && event->updates < FEW)
-        note("%llu epochs of these data are about %llu updates, which teach little: try a longer "
-             "--after, or a smaller --batch-tokens",
-             (unsigned long long)after.count, (unsigned long long)event->updates);
+    const unsigned long long updates = event->updates;
+    if (t->options.after.unit == MH_EPOCHS && updates < FEW)
+        note("the run has about %llu update%s, which teach%s little: try a longer --after, or a "
+             "smaller --batch-tokens",
+             updates, updates == 1 ? "" : "s", updates == 1 ? "es" : "");
 }
 
 // For ranks that wait for those that compute an update.

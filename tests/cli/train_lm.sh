@@ -32,7 +32,7 @@ run multihead train -q --after 44u -o piped
 
 # A long run says how long, at once.
 env --default-signal=INT multihead train $options --data a.txt --after 90Mu -o long 2>messages &
-for i in $(seq 100); do
+for i in $(seq 600); do # at most
     grep -q 'to go' messages && break
     sleep 0.1
 done
