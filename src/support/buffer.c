@@ -2,6 +2,7 @@
 // Buffers that grow by doubling; see buffer.h.
 #include "support/buffer.h"
 #include "support/grow.h"
+#include "support/plain_numbers.h"
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -43,7 +44,9 @@ void mh_append_format(mh_appender *to, const char *format, ...)
     char text[256];
     va_list arguments;
     va_start(arguments, format);
+    const mh_plain_numbers saved = mh_plain_numbers_enter();
     vsnprintf(text, sizeof text, format, arguments);
+    mh_plain_numbers_leave(saved);
     va_end(arguments);
     mh_append_string(to, text);
 }

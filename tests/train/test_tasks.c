@@ -10,6 +10,7 @@
 #include "support/directory.h"
 #include "support/file.h"
 
+#include <locale.h>
 #include <math.h>
 #include <multihead/train.h>
 #include <stdlib.h>
@@ -825,6 +826,30 @@ static void test_labels_are_sorted(void **state)
     }
 }
 
+// The numbers of config.json have a decimal point.
+static void test_locale(void **state)
+{
+    (void)state;
+    test_comma_locale();
+    mh_translator_config model;
+    watched w = {0};
+    mh_train_options o = label_options(&model, write_texts("comma.tsv", colours, 120));
+    model.dropout = 0.25F;
+    o.after.count = 1;
+    run_in("labels-comma", &o, 1, &w);
+    for (int arch = MH_LM_GPT2; arch <= MH_LM_LLAMA; arch++) {
+        o = text_options(&model, (mh_lm_arch)arch);
+        model.dropout = 0.25F;
+        o.after.count = 1;
+        run_in(arch == MH_LM_GPT2 ? "gpt2-comma" : "llama-comma", &o, 1, &w);
+    }
+    setlocale(LC_NUMERIC, "C");
+    char path[128];
+    assert_true(file_has(path_of("labels-comma/config.json", path), "_prob\": 0.25,"));
+    assert_true(file_has(path_of("gpt2-comma/config.json", path), "attn_pdrop\": 0.25,"));
+    assert_true(file_has(path_of("llama-comma/config.json", path), "_dropout\": 0.25,"));
+}
+
 // A run that is extended beyond its cosine, where the rate is 0, says so.
 static void test_rate_of_zero_is_noted(void **state)
 {
@@ -1154,6 +1179,7 @@ int main(void)
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
         cmocka_unit_test(test_labels_are_sorted),
+        cmocka_unit_test(test_locale),
         cmocka_unit_test(test_rate_of_zero_is_noted),
         cmocka_unit_test(test_new_parameters_are_noted),
         cmocka_unit_test(test_damaged_labels),
