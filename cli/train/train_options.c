@@ -78,8 +78,9 @@ static const struct argp_option option_table[] = {
     {"valid", KEY_VALID, "FILE", 0,
      "the same for validation: data that are not trained on. Default: see --hold-out", 0},
     {"hold-out", KEY_HOLD_OUT, "PERCENT", 0,
-     "of the data, for validation without --valid; 0 for none. At least hundreds of pairs, tens of "
-     "texts or, of a language model, ten sequences are held out, of fewer than some 100 lines none",
+     "of the data, for validation without --valid; 0 for none. At least hundreds of pairs or tens "
+     "of texts, of fewer than some 100 none. Default of lm: 1, or about ten sequences, but at most "
+     "a tenth",
      0},
     {"valid-targets", KEY_VALID_TARGETS, "FILE", 0, "their targets", 0},
     {"example", KEY_EXAMPLE, "NAME", 0,

@@ -181,6 +181,12 @@ static inline double mh_run_held_out(const mh_run *run, double usual)
     return run->options->held_out < 0 ? usual : run->options->held_out;
 }
 
+// The most lines of them, unless the options say which part.
+static inline size_t mh_run_held_out_most(const mh_run *run, size_t usual)
+{
+    return run->options->held_out < 0 ? usual : SIZE_MAX;
+}
+
 // Checks a size of options->model, which is 0, or must be the model's of options->init.
 mh_status mh_run_check_size(mh_run *run, const char *name, size_t given, size_t found);
 

@@ -340,7 +340,7 @@ static mh_status read_valid(mh_run *run, mh_corpus *corpus, mh_corpus *valid)
     const mh_holding how = {.seed = run->options->seed,
                             .part = mh_run_held_out(run, 0.1),
                             .least = LEAST_HELD_OUT,
-                            .most = MOST_HELD_OUT,
+                            .most = mh_run_held_out_most(run, MOST_HELD_OUT),
                             .by_target = true};
     if (run->options->valid)
         return read_file(run, run->options->valid, valid);

@@ -24,7 +24,7 @@ static mh_status hold_out(mh_run *run, mh_corpus *corpus)
     const mh_holding how = {.seed = run->options->seed,
                             .part = mh_run_held_out(run, 0.01),
                             .least = corpus->count < 5000 ? 50 : 500,
-                            .most = 2000};
+                            .most = mh_run_held_out_most(run, 2000)};
     MH_TRY(mh_hold_out(run->context, &how, corpus, &run->valid.corpus));
     run->event.held_out = run->valid.corpus.count;
     return MH_OK;

@@ -826,6 +826,18 @@ static void test_labels_are_sorted(void **state)
     }
 }
 
+// The part that is asked for, though it is more than what is held out by default.
+static void test_part_is_held_out(void **state)
+{
+    (void)state;
+    mh_translator_config model;
+    watched w = {.stop_at = 1};
+    mh_train_options o = label_options(&model, write_texts("many.tsv", colours, 8000));
+    o.held_out = 0.75;
+    run_in("labels-many", &o, 1, &w);
+    assert_in_range(w.held_out, 5800, 6200);
+}
+
 // The numbers of config.json have a decimal point.
 static void test_locale(void **state)
 {
@@ -1179,6 +1191,7 @@ int main(void)
         cmocka_unit_test(test_classification_resumes),
         cmocka_unit_test(test_classification_starts_from_a_model),
         cmocka_unit_test(test_labels_are_sorted),
+        cmocka_unit_test(test_part_is_held_out),
         cmocka_unit_test(test_locale),
         cmocka_unit_test(test_rate_of_zero_is_noted),
         cmocka_unit_test(test_new_parameters_are_noted),
