@@ -115,8 +115,9 @@ const steps = {
 
   compute(host, {group, taps, head, query, keys, name}) {
     const a = attendQuery(group, taps, head, query), width = taps.q.shape[2];
-    const outputs = taps.weights.map((_, h) =>
-      (h === head ? a : attendQuery(group, taps, h, query)).out);
+    // a disabled head counts as 0
+    const outputs = taps.weights.map((_, h) => (isOff(group, state.layer, h)
+      ? a.out.map(() => 0) : h === head ? a.out : attendQuery(group, taps, h, query).out));
     const joined = outputs.flat(), most = largest(outputs);
     let number = 0;
     const step = (title, text, ...content) => host.append(el('section', {class: 'card step'},
@@ -139,8 +140,9 @@ const steps = {
       this.moreButton(a.rows.length), this.formula(group, a, keys));
     step('The weighted values', 'The head’s output is the sum of all values, each times its ' +
       `weight: ${this.terms(a.rows, keys)}`, formula('output = Σ weight · v'), vector(a.out, 'output'));
-    step('All heads', 'Every head does the same with its own q, k and v.',
-      el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most, query))));
+    step('All heads', 'Every head does the same with its own q, k and v.' +
+      (outputs.some((_, h) => isOff(group, state.layer, h)) ? ' The output of a disabled head is 0.' : ''),
+      el('div', {class: 'heads'}, ...outputs.map((out, h) => this.headOutput(out, h, head, most, query, isOff(group, state.layer, h)))));
     step('Concatenated', `One after the other: ${outputs.length} × ${a.out.length} = ` +
       `${joined.length} values.`, vector(joined, 'concatenated', most));
     const out = rowOf(taps.out, query);
@@ -210,9 +212,9 @@ const steps = {
     const shown = strongest.slice(0, 3).map(r => `${weightText(r.weight)} · v(${keys[r.j]})`);
     return shown.join(' + ') + (strongest.length > 3 ? ' + …' : '');
   },
-  headOutput(out, h, head, most, query) {
+  headOutput(out, h, head, most, query, off) {
     const name = el('button', {'aria-pressed': String(h === head), onclick: () => go({head: h, token: query})},
-      `head ${h}`);
+      `head ${h}${off ? ', disabled' : ''}`);
     return el('div', {class: 'headout'}, name,
       strip(out, most, `head ${h}`, cellWidth(192, out.length, 10)));
   },

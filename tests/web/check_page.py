@@ -846,6 +846,13 @@ def disabled_by_click(w, model):
                           capture_output=True, text=True, check=True).stdout.strip()
     assert w.page.text_content("#said") == (f"→ {said}" if said else ""), (w.page.text_content("#said"), said)
     assert "is disabled" in w.page.inner_text(".featured") and "null" not in w.page.inner_text("#view")
+    w.go(w.page.evaluate("location.hash").replace("view=overview", "view=steps").replace("head=2", "head=0"))
+    assert w.page.locator(".headout >> nth=2").inner_text() == "head 2, disabled"
+    inner = w.page.evaluate("""() => [...document.querySelectorAll('.headout canvas')].map(c =>
+        new Set(new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)).size)""")
+    assert inner[2] == 1 and min(inner[:2]) > 1, inner  # one colour: 0
+    w.page.go_back()
+    w.ready("overview")
     w.page.reload()
     w.ready("overview")
     assert w.page.locator(".thumb.off").count() == 1
