@@ -18,11 +18,12 @@ const countedOptions = n => Array.from({length: n}, (_, i) => [i, String(i)]);
 // Changes what is shown. Alignment always shows cross-attention, if there is any.
 function go(changes) {
   if ('kind' in changes && changes.kind !== state.kind) changes = {token: -1, ...changes};
-  const wanted = {...state, ...changes};
+  const wanted = {...state, ...served.asked, ...changes};
   if (current.trace.served && (wanted.text !== state.text || wanted.off !== state.off)) {
     if (wanted.text !== state.text) wanted.token = -1;
     return void showServed(wanted).then(shown => shown && writeHash(true));
   }
+  if (served.asked) stopAsking();
   const step = STEPS.some(key => wanted[key] !== state[key]);
   apply(wanted);
   writeHash(step);
@@ -201,6 +202,7 @@ addEventListener('hashchange', () => {
     showServed(wanted);
     return;
   }
+  if (served.asked) stopAsking();
   apply(wanted);
   draw();
 });

@@ -9,7 +9,8 @@
 // What was asked is kept, so that Back and comparisons need no second answer.
 
 const KEPT_ANSWERS = 12;
-const served = {model: null, answers: new Map(), pictures: new Map()}; // name to base64
+// `asked`: the state that is being computed, or null; a later one replaces it. `pictures`: name to base64.
+const served = {model: null, answers: new Map(), pictures: new Map(), asked: null};
 
 // What a model does with a text. A server that names no task translates.
 const TASKS = {
@@ -89,7 +90,8 @@ const offNote = (group, layer, head) =>
     : null);
 
 function toggleOff(group, layer, head) {
-  const name = offName(group, layer, head), names = offNames();
+  const {off} = served.asked || state; // a second click need not wait for what the first one does
+  const name = offName(group, layer, head), names = off ? off.split(',') : [];
   go({off: (names.includes(name) ? names.filter(n => n !== name) : [...names, name].sort()).join(',')});
 }
 function offSwitch(group, layer, head, label = '') {
@@ -110,7 +112,8 @@ function complain(message) {
   $('problem').hidden = !message;
 }
 
-// Shows a text; the page stays as it is if the server refuses it. False then.
+// Shows a text; the page stays as it is if the server refuses it, or if another one is asked for before
+// it is there. False then.
 async function showServed(wanted) {
   const text = wanted.text.trim(), off = wanted.off || '';
   complain('');
@@ -118,24 +121,30 @@ async function showServed(wanted) {
     complain(servesPictures() ? 'Choose the picture: an address does not carry it.' : 'Type a sentence first.');
     return false;
   }
-  const button = $('ask').querySelector('button');
+  const mine = {...wanted, text, off}, typed = $('text').value, another = !current.trace || text !== state.text;
+  served.asked = mine;
   document.body.classList.add('busy');
-  button.disabled = true;
+  $('ask').querySelector('button').disabled = true;
   try {
-    const trace = await servedTrace(text, off);
-    current.original = off ? await servedTrace(text, '') : null;
-    $('text').value = text;
-    await show(trace, {...wanted, text, off});
+    const trace = await servedTrace(text, off), original = off ? await servedTrace(text, '') : null;
+    if (served.asked !== mine) return false;
+    current.original = original;
+    if (another && $('text').value === typed) $('text').value = text; // else the next one is being typed
+    await show(trace, mine);
     complain(trace.made.note);
     drawExamples();
     return true;
   } catch (error) {
-    complain(error.message);
+    if (served.asked === mine) complain(error.message);
     return false;
   } finally {
-    document.body.classList.remove('busy');
-    button.disabled = false;
+    if (served.asked === mine) stopAsking();
   }
+}
+function stopAsking() {
+  served.asked = null;
+  document.body.classList.remove('busy');
+  $('ask').querySelector('button').disabled = false;
 }
 
 function offerExamples() {

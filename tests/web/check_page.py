@@ -862,6 +862,27 @@ def disabled_by_click(w, model):
     assert "off=" not in w.page.url and w.page.locator(".thumb.off").count() == 0
 
 
+def impatient(w):
+    """Two heads, and one of them again, by clicks that do not wait for answers; the next text is being typed."""
+    w.go("#view=overview&kind=cross&layer=1&head=3&text=le%20chat")
+    w.page.fill("#text", "le tap")
+    w.page.evaluate("""() => {
+        const click = head => document.querySelector(`[aria-label="Disable Cross-attention, layer 1, head ${head}"]`).click();
+        [0, 1, 0].forEach(click);
+    }""")
+    w.page.wait_for_function("() => location.hash.includes('off=')")
+    w.ready("overview")
+    assert w.page.url.endswith("&off=cross.1.1") and w.page.locator(".thumb.off").count() == 1, w.page.url
+    assert w.page.input_value("#text") == "le tap" and w.page.is_enabled("#ask button")
+    w.page.evaluate("""() => {
+        document.querySelector('[aria-label="Disable Cross-attention, layer 1, head 0"]').click();
+        document.querySelector('[data-view="heatmap"]').click();
+    }""")
+    w.page.wait_for_function("() => location.hash.includes('cross.1.0')")
+    w.ready("heatmap")
+    assert "heads 0, 1" in w.page.inner_text("#off") and "busy" not in w.page.evaluate("document.body.className")
+
+
 def second_text(w):
     """Two texts side by side, and a link to them."""
     w.go("#view=compare&kind=cross&layer=1&head=0&text=le%20chat&text2=le%20tapis&kind2=encoder.self&layer2=0&head2=1")
@@ -933,6 +954,7 @@ def check_server(browser):
             w.go("#view=steps&kind=decoder.self&layer=0&head=0&token=0")
             assert w.page.inner_text("#view tbody tr:first-child th") == "<s>"
             disabled_by_click(w, model)
+            impatient(w)
             second_text(w)
             choices_of_server(w)
             assert not w.problems, w.problems
