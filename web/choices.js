@@ -41,15 +41,21 @@ const choices = {
       el('p', {class: 'muted'}, 'At each step the decoder gives every token of its vocabulary a probability. ' +
         (trace.groups.has('cross') ? 'These are the likeliest ones; the one that was written is marked.'
           : 'These are what the model expected next; the actual word is marked.')),
-      el('div', {class: 'choices'}, ...rows.map((row, t) =>
-        el('div', {class: 'choice'},
+      el('div', {class: 'choices'}, ...rows.map((row, t) => {
+        const own = this.chosenOf(row, chosen[t], tokens[t + ahead]);
+        return el('div', {class: 'choice'},
           el('h3', {}, names[t], ' ', chosen[t] > 0 ? el('span', {class: 'muted'}, shareText(chosen[t])) : null),
-          el('ol', {}, ...this.withChosen(row, chosen[t], tokens[t + ahead]).map(([token, p]) =>
-            candidate(token, p, chosen[t] > 0 && Math.abs(p - chosen[t]) < 1e-9)))))));
+          el('ol', {}, ...(own && !row.includes(own) ? [...row, own] : row).map(one => candidate(...one, one === own))));
+      })));
   },
-  // The token that was chosen, or that the text has, also if it is not one of the likeliest.
-  withChosen: (row, p, token) =>
-    p > 0 && token !== undefined && !row.some(([, q]) => Math.abs(p - q) < 1e-9) ? [...row, [token, p]] : row,
+  // The token that was chosen, or that the text has, also if it is not one of the likeliest. It has its
+  // probability; of several that are as unlikely it is the one of this text.
+  chosenOf(row, p, token) {
+    const same = row.filter(([, q]) => Math.abs(p - q) < 1e-9);
+    if (p === 0 || token === undefined) return null;
+    if (same.length === 1 && p > 1.5e-6) return same[0];
+    return same.find(([text]) => choiceText(text) === choiceText(token)) || [token, p];
+  },
   // Probabilities are stored in millionths.
   read(trace) {
     const {count, tokens, probabilities, chosen} = trace.description.choices;

@@ -17,12 +17,18 @@ static json_t *list_texts(mh_context *context, const char *const *text, size_t c
     return list;
 }
 
-// In millionths, which are shorter than decimal fractions.
+// In millionths, which are shorter than decimal fractions; only what is 0, or not there, becomes 0.
+static json_int_t millionths(float probability)
+{
+    const long rounded = lround((double)probability * 1e6);
+    return probability > 0 && rounded == 0 ? 1 : rounded;
+}
+
 static json_t *list_probabilities(const float *probability, size_t count)
 {
     json_t *list = json_array();
     for (size_t i = 0; list != NULL && i < count; i++)
-        if (json_array_append_new(list, json_integer(lround((double)probability[i] * 1e6))) != 0) {
+        if (json_array_append_new(list, json_integer(millionths(probability[i]))) != 0) {
             json_decref(list);
             list = NULL;
         }

@@ -1034,6 +1034,9 @@ def check_server_continues(browser):
         w.page.wait_for_function("() => document.title.split(' ').length > 6")
         for view in ("heatmap", "lines", "steps", "heads", "compare", "choices"):
             w.open_view(view)
+        w.go("#view=choices&text=The%20%F0%9F%A6%93%20ran")  # the bytes of a zebra, however unlikely, are marked
+        marked = w.page.locator("#view .choice").evaluate_all("all => all.map(c => c.querySelectorAll('.own').length)")
+        assert marked[:-1] == [1] * (len(marked) - 1) and marked[-1] == 0, marked
         w.close()
     finally:
         server.terminate()
