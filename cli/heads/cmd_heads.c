@@ -221,8 +221,10 @@ static int show_statistics(const heads *c, const head_texts *t)
 {
     const text_arguments *a = &c->arguments;
     mh_head_statistics *s = NULL;
-    const head_output o = output_of(c, t);
-    int code = find_statistics(a, t, &c->options, &s);
+    size_t refused;
+    head_output o = output_of(c, t);
+    int code = find_statistics(a, t, &c->options, &s, &refused);
+    o.texts -= refused;
     if (code == EXIT_DONE)
         code = save_pictures(&o, s, NULL, c->files);
     if (code == EXIT_DONE && a->json)
@@ -230,7 +232,7 @@ static int show_statistics(const heads *c, const head_texts *t)
     else if (code == EXIT_DONE && !outputs_wanted(c->files, 0, FILE_COUNT))
         print_statistics(&o, a->context, s);
     mh_head_statistics_free(s);
-    return code;
+    return code == EXIT_DONE && refused ? EXIT_INPUT : code;
 }
 
 static int show_ablation(const heads *c, const head_texts *t)

@@ -188,16 +188,21 @@ static mh_status count_words(const text_arguments *a, const head_texts *t, mh_he
 }
 
 int find_statistics(const text_arguments *a, const head_texts *t, const mh_head_options *options,
-                    mh_head_statistics **s)
+                    mh_head_statistics **s, size_t *refused)
 {
+    *refused = 0;
     mh_status status = mh_head_statistics_create(a->context, options, s);
     if (!status)
         status = count_words(a, t, *s);
     int code = status ? complain_status(a->context, status, NULL) : EXIT_DONE;
     for (size_t i = 0; i < t->count && code == EXIT_DONE; i++) {
         code = add_line(a, t, i, *s);
+        if (code == EXIT_INPUT && t->count > 1) { // which has been said
+            (*refused)++;
+            code = EXIT_DONE;
+        }
         progress_show(i + 1, t->count, reads_pictures(a) ? "pictures" : "texts");
     }
     progress_clear();
-    return code;
+    return code == EXIT_DONE && *refused == t->count ? EXIT_INPUT : code;
 }

@@ -31,9 +31,11 @@ void head_texts_close(head_texts *texts);
 
 // ---- where attention goes -----------------------------------------------------------------------
 
-// Runs the model over all texts. Returns an exit code.
+// Runs the model over all texts. `refused` of them, not all, cannot be read, such as one that is
+// too long: that is said, and the others are counted. Returns an exit code.
 int find_statistics(const text_arguments *a, const head_texts *texts,
-                    const mh_head_options *options, mh_head_statistics **statistics);
+                    const mh_head_options *options, mh_head_statistics **statistics,
+                    size_t *refused);
 
 // The columns that a group of heads has in tables, ended by MH_PATTERN_NONE, and their short names.
 typedef struct head_column {

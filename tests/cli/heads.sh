@@ -2,7 +2,7 @@
 # multihead heads on the models that ship, and on small ones with random weights.
 goldens=$(dirname "$script")/../goldens/models
 ln -s "$(dirname "$script")/../../models/fr-en" "$(dirname "$script")/../../models/en-fr" \
-    "$goldens/vit" .
+    "$(dirname "$script")/../../models/en-lm" "$goldens/vit" .
 printf '%s\t%s\n' 'Le chat noir dort.' 'The black cat is sleeping.' \
     'Tom parle français.' 'Tom speaks French.' 'Il fait beau, et Tom rit.' \
     "It's nice, and Tom laughs." >pairs.tsv
@@ -19,6 +19,20 @@ check_json texts own_translations far rare groups <one.json
 multihead heads -m fr-en $scalar --input two.tsv --width 50 | sed -n '1,/^$/p'
 # A line without a tab: the model's own translation
 multihead heads -m en-fr "Tom is sleeping." | tail -n 1
+
+# A text that is too long is reported, the others are counted
+{
+    echo "The cat sat."
+    i=0
+    while [ $i -lt 300 ]; do
+        printf 'word '
+        i=$((i + 1))
+    done
+    echo
+} >long.txt
+multihead heads -m en-lm --input long.txt --json >one.json
+echo "exit $?"
+grep -o '"texts": [0-9]*' one.json
 
 # What is lost without a head
 run multihead heads -m fr-en $scalar --input two.tsv --ablate
