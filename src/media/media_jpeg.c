@@ -73,14 +73,14 @@ static bool is_cmyk(const jpeg_job *job)
     return job->jpeg.jpeg_color_space == JCS_CMYK || job->jpeg.jpeg_color_space == JCS_YCCK;
 }
 
-// 255 - C, M, Y and K, as Adobe writes them, or C, M, Y and K to red, green and blue.
-static void convert_cmyk(const unsigned char *from, size_t count, bool inverted, unsigned char *to)
+// 255 - C, M, Y and K, as Adobe writes them, to red, green and blue. Files that do not say that
+// they are Adobe's are taken for such by Pillow, too.
+static void convert_cmyk(const unsigned char *from, size_t count, unsigned char *to)
 {
     for (size_t i = 0; i < count; i++, from += 4, to += 3) {
-        const unsigned light = inverted ? from[3] : 255u - from[3];
+        const unsigned light = from[3];
         for (size_t c = 0; c < 3; c++) {
-            const unsigned ink = inverted ? 255u - from[c] : from[c];
-            const unsigned product = ink * light + 128;
+            const unsigned product = (255u - from[c]) * light + 128;
             to[c] = (unsigned char)(light - ((product >> 8) + product) / 256);
         }
     }
@@ -100,7 +100,7 @@ static void jpeg_decode_rows(jpeg_job *job, const mh_media_picture *picture, uns
         JSAMPROW line = is_cmyk(job) ? scratch : to;
         jpeg_read_scanlines(jpeg, &line, 1);
         if (is_cmyk(job))
-            convert_cmyk(scratch, picture->width, jpeg->saw_Adobe_marker, to);
+            convert_cmyk(scratch, picture->width, to);
     }
     jpeg_finish_decompress(jpeg);
 }

@@ -84,6 +84,30 @@ static void media_files_are_read(void **state)
     assert_int_equal(for_each(NULL, true, expect_pixels), 18);
 }
 
+// Inks are inverted, as Adobe writes them, also where a file does not say that it is Adobe's.
+static void inks_without_a_marker(void **state)
+{
+    static unsigned char file[1 << 14];
+    mh_image image, plain;
+    size_t marker = 0;
+    (void)state;
+    if (!mh_media_found())
+        skip();
+    FILE *stream = fopen(MH_GOLDENS "/pictures/cmyk.jpg", "rb");
+    assert_non_null(stream);
+    const size_t size = fread(file, 1, sizeof file, stream);
+    fclose(stream);
+    while (marker + 5 < size && memcmp(file + marker, "Adobe", 5) != 0)
+        marker++;
+    assert_true(marker + 5 < size && size < sizeof file);
+    test_ok(context, mh_image_parse(context, "adobe", file, size, &image));
+    file[marker] = 'a';
+    test_ok(context, mh_image_parse(context, "plain", file, size, &plain));
+    assert_memory_equal(plain.pixels, image.pixels, image.width * image.height * 3);
+    mh_image_free(context, &image);
+    mh_image_free(context, &plain);
+}
+
 static void expect_resized(const char *name, const mh_image *image, const mh_tensor *t)
 {
     mh_image resized;
@@ -157,11 +181,9 @@ static void extremes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_read),
-        cmocka_unit_test(media_files_are_read),
-        cmocka_unit_test(pictures_are_resized),
-        cmocka_unit_test(processors_agree),
-        cmocka_unit_test(extremes),
+        cmocka_unit_test(files_are_read),        cmocka_unit_test(media_files_are_read),
+        cmocka_unit_test(inks_without_a_marker), cmocka_unit_test(pictures_are_resized),
+        cmocka_unit_test(processors_agree),      cmocka_unit_test(extremes),
     };
     return cmocka_run_group_tests(tests, open_goldens, close_goldens);
 }
