@@ -86,6 +86,26 @@ static void convert_cmyk(const unsigned char *from, size_t count, unsigned char 
     }
 }
 
+static void jpeg_describe_header(const jpeg_job *job, mh_media_picture *picture)
+{
+    picture->width = job->jpeg.image_width;
+    picture->height = job->jpeg.image_height;
+    picture->channels = job->jpeg.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
+    picture->least = 0; // a run of equal blocks takes a bit or less
+}
+
+// A file that is mapped may have changed since it was described.
+static void jpeg_check_header(jpeg_job *job, const mh_media_picture *picture)
+{
+    mh_media_picture now;
+    jpeg_describe_header(job, &now);
+    if (now.width == picture->width && now.height == picture->height &&
+        now.channels == picture->channels)
+        return;
+    snprintf(job->message, MH_MEDIA_MESSAGE, "the file has changed");
+    longjmp(job->failed, 1);
+}
+
 static void jpeg_decode_rows(jpeg_job *job, const mh_media_picture *picture, unsigned char *pixels,
                              unsigned char *scratch)
 {
@@ -113,10 +133,7 @@ static bool jpeg_describe(const unsigned char *bytes, size_t size, mh_media_pict
     jpeg_prepare(&job, message);
     if (!setjmp(job.failed)) {
         jpeg_begin(&job, bytes, size);
-        picture->width = job.jpeg.image_width;
-        picture->height = job.jpeg.image_height;
-        picture->channels = job.jpeg.jpeg_color_space == JCS_GRAYSCALE ? 1 : 3;
-        picture->least = 0; // a run of equal blocks takes a bit or less
+        jpeg_describe_header(&job, picture);
         done = true;
     }
     jpeg_destroy_decompress(&job.jpeg);
@@ -134,6 +151,7 @@ static bool jpeg_decode(const unsigned char *bytes, size_t size, const mh_media_
         snprintf(message, MH_MEDIA_MESSAGE, "out of memory");
     } else if (!setjmp(job.failed)) {
         jpeg_begin(&job, bytes, size);
+        jpeg_check_header(&job, picture);
         jpeg_decode_rows(&job, picture, pixels, scratch);
         done = true;
     }

@@ -73,8 +73,9 @@ static void png_decode_rows(png_job *job, const mh_media_picture *picture, png_b
     png_set_strip_alpha(job->png);
     png_set_interlace_handling(job->png);
     png_read_update_info(job->png, job->info);
-    if (png_get_rowbytes(job->png, job->info) != picture->width * picture->channels)
-        png_error(job->png, "rows of another size than the header says");
+    if (png_get_rowbytes(job->png, job->info) != picture->width * picture->channels ||
+        png_get_image_height(job->png, job->info) != picture->height)
+        png_error(job->png, "the file has changed"); // since it was described, as it is mapped
     png_read_image(job->png, rows);
     png_read_end(job->png, NULL);
 }

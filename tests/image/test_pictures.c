@@ -4,6 +4,7 @@
 // to the last bit or nearly so. PNG and JPEG are skipped where libmultihead-media is not built.
 #include "model/picture_rules.h"
 #include "support.h"
+#include "support/media_library.h"
 #include <math.h>
 #include <multihead/io.h>
 #include <stdio.h>
@@ -108,6 +109,40 @@ static void inks_without_a_marker(void **state)
     mh_image_free(context, &plain);
 }
 
+// Decoders fill the memory that was taken for what they described, also of a file that has changed.
+static void expect_changes_noticed(const mh_media_decoder *decoder, const char *name)
+{
+    static unsigned char file[1 << 16], pixels[1 << 16];
+    char path[512], message[MH_MEDIA_MESSAGE] = "";
+    mh_media_picture was;
+    snprintf(path, sizeof path, MH_GOLDENS "/pictures/%s", name);
+    FILE *stream = fopen(path, "rb");
+    assert_non_null(stream);
+    const size_t size = fread(file, 1, sizeof file, stream);
+    fclose(stream);
+    assert_true(decoder->describe(file, size, &was, message));
+    assert_true(was.width * was.height * was.channels <= sizeof pixels);
+    assert_true(decoder->decode(file, size, &was, pixels, message));
+    for (int change = 0; change < 3; change++) {
+        mh_media_picture now = was;
+        now.width -= change == 0;
+        now.height -= change == 1;
+        now.channels = change == 2 ? 4 - was.channels : was.channels;
+        assert_false(decoder->decode(file, size, &now, pixels, message));
+        assert_string_equal(message, "the file has changed");
+    }
+}
+
+static void pictures_that_change(void **state)
+{
+    (void)state;
+    if (!mh_media_found())
+        skip();
+    expect_changes_noticed(mh_media_load()->pictures[0], "rgb.png");
+    expect_changes_noticed(mh_media_load()->pictures[1], "gray.jpg");
+    expect_changes_noticed(mh_media_load()->pictures[1], "cmyk.jpg");
+}
+
 static void expect_resized(const char *name, const mh_image *image, const mh_tensor *t)
 {
     mh_image resized;
@@ -181,9 +216,13 @@ static void extremes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_are_read),        cmocka_unit_test(media_files_are_read),
-        cmocka_unit_test(inks_without_a_marker), cmocka_unit_test(pictures_are_resized),
-        cmocka_unit_test(processors_agree),      cmocka_unit_test(extremes),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(media_files_are_read),
+        cmocka_unit_test(inks_without_a_marker),
+        cmocka_unit_test(pictures_that_change),
+        cmocka_unit_test(pictures_are_resized),
+        cmocka_unit_test(processors_agree),
+        cmocka_unit_test(extremes),
     };
     return cmocka_run_group_tests(tests, open_goldens, close_goldens);
 }
